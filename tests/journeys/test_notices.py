@@ -87,8 +87,8 @@ to = "$WORKS"
 
     assert took < 400
     assert (watched.code, watched.text) == (0, "trained to the end\n")
-    assert "the desk that hangs was not told of N101 non-finite" in watched.err
-    assert "That stays in the run, and the next watcher that notifies tells it." in watched.err
+    assert "Cannot notify the desk that hangs of N101 non-finite" in watched.err
+    assert "It stays in the run, and the next watcher that notifies sends it." in watched.err
     assert desk.ending()["state"] == "finished"
 
 
@@ -99,7 +99,7 @@ def test_pending_notifications_are_sent_by_the_next_watcher(desk: Any) -> None:
     desk.environment["OPS_HOOK"] = f"http://127.0.0.1:{port}/hook"
     process = desk.start("barograph", "run", "--to", "run", "--notify", "$OPS_HOOK", "train.py")
     watched = until(desk, process, lambda: list((desk.folder / "run" / "findings").glob("N101*")))
-    assert "The webhook $OPS_HOOK cannot be told now: Connection refused; retrying." in watched.err
+    assert "Cannot notify the webhook $OPS_HOOK: Connection refused; retrying." in watched.err
     assert str(port) not in watched.err + state_of(desk)
     with hook() as server:
         # It is the same one to tell, at another place.
@@ -163,7 +163,7 @@ events = ["opened"]
         watched = until(desk, process, (desk.folder / "told.jsonl").exists)
 
     assert watched.code == 0
-    assert "The service mailto cannot be told now: Socket Exception: (554, b'this looks like spam')" in watched.err
+    assert "Cannot notify the service mailto: Socket Exception: (554, b'this looks like spam')" in watched.err
     assert "ops@example.org" not in watched.err + state_of(desk)
     lines = (desk.folder / "told.jsonl").read_text().splitlines()
     assert [json.loads(line)["finding"]["code"] for line in lines] == ["N101"]
@@ -181,7 +181,7 @@ retries = 0
     watched = until(desk, process, (desk.folder / "pid").exists)
 
     assert watched.code == 0
-    assert "The command sh cannot be told now: it did not end within 1 s and was killed: dialling." in watched.err
+    assert "Cannot notify the command sh: it did not end within 1 s and was killed: dialling." in watched.err
     assert not is_running(int((desk.folder / "pid").read_text()))
 
 

@@ -208,7 +208,7 @@ def test_a_command_that_takes_nothing_in_is_told_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("no-such-program --x", 'There is no program "no-such-program"'), ("", "is empty"),
+    ("no-such-program --x", 'Cannot find the program "no-such-program"'), ("", "is empty"),
     ("sh -c 'x", "No closing quotation"),
 ])
 def test_a_command_that_cannot_be_is_refused(text: str, message: str) -> None:
@@ -322,8 +322,8 @@ def test_what_is_told_is_called_by_what_is_no_secret(monkeypatch: pytest.MonkeyP
 
     assert labels("https://example.org/hook", "$HOOK", "json://localhost", "command:true",
                   {"to": "$HOOK", "name": "ops"}, "https://example.org/${HOOK}") == [
-        "The webhook https://example.org", "The webhook $HOOK", "The service json", "The command true", "ops",
-        "The webhook https://example.org"]
+        "the webhook https://example.org", "the webhook $HOOK", "the service json", "the command true", "ops",
+        "the webhook https://example.org"]
 
 
 @pytest.mark.parametrize(("to", "message"), [
@@ -350,7 +350,7 @@ def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest
         AppriseNotifier(filled(url), timeout_secs=1, inline=True)
     monkeypatch.setenv("SLACK", url)
 
-    assert labels("$SLACK") == ["The service slack"]
+    assert labels("$SLACK") == ["the service slack"]
 
 
 @pytest.mark.parametrize(("requirements", "message"), [

@@ -38,7 +38,7 @@ class Carried:
 
 
 def post(notifier: Any, clock: ManualClock, **options: Any) -> NotifierQueue:
-    told = Recipient(Notify("x"), "The webhook x", notifier, CODES, clock=clock)
+    told = Recipient(Notify("x"), "the webhook x", notifier, CODES, clock=clock)
     return NotifierQueue("runs/a", {"x": told}, clock=clock, background=False, **options)
 
 
@@ -87,17 +87,17 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
     watcher.close()
 
     assert watcher.problems == (
-        "The webhook x cannot be told now: HTTP 503; retrying.",
-        "The webhook x was not told of X901 high: HTTP 503. That stays in the run, and the next watcher that "
-        "notifies tells it.")
-    assert "The webhook x was not told" in closing_text(summary_of(store, watcher.judged))
+        "Cannot notify the webhook x: HTTP 503; retrying.",
+        "Cannot notify the webhook x of X901 high: HTTP 503. It stays in the run, and the next watcher that notifies "
+        "sends it.")
+    assert "Cannot notify the webhook x" in closing_text(summary_of(store, watcher.judged))
 
 
 def test_the_state_says_nothing_of_where_anybody_is_told(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    told = Recipient(Notify("https://example.org/hush"), "The webhook x", Carried(), CODES, clock=clock)
+    told = Recipient(Notify("https://example.org/hush"), "the webhook x", Carried(), CODES, clock=clock)
     watcher = Watcher(
         store, [high()], post=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock
     )

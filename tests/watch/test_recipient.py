@@ -55,7 +55,7 @@ def opened(number: int = 40, **changes: Any) -> Message:
 
 
 def make(notifier: Any, clock: ManualClock, **table: Any) -> Recipient:
-    return Recipient(notify_from({"to": "x", **table}), "The webhook x", notifier, CODES, clock=clock)
+    return Recipient(notify_from({"to": "x", **table}), "the webhook x", notifier, CODES, clock=clock)
 
 
 def at(clock: ManualClock, hour: int, minute: int = 0) -> None:
@@ -120,9 +120,9 @@ def test_what_fails_is_tried_again_ever_more_slowly_with_the_same_id(clock: Manu
     assert waits == [1.0, 2.0, 4.0]
     assert notifier.tries == [["G101-40-000000000000.opened"]] * 4
     assert told.problems() == [
-        "The webhook x cannot be told now: 503; retrying.",
-        "The webhook x cannot be told now: timeout; retrying.",
-        "The webhook x is told again.",
+        "Cannot notify the webhook x: 503; retrying.",
+        "Cannot notify the webhook x: timeout; retrying.",
+        "Notifications reach the webhook x again.",
     ]
 
 
@@ -142,8 +142,8 @@ def test_after_the_last_try_it_is_given_up_named_and_owed(clock: ManualClock) ->
 
     assert told.turn() is None
     assert told.problems()[1] == (
-        "The webhook x was not told of G101 vanishing-gradient after 3 tries: 503. It is told with what comes next; "
-        "else the next watcher that notifies tells it.")
+        "Cannot notify the webhook x of G101 vanishing-gradient after 3 tries: 503. It is sent with the next "
+        "notification, or by the next watcher that notifies.")
     assert [entry["id"] for entry in told.to_json()["owed"]] == ["G101-1-000000000000.opened"]
 
 
@@ -158,7 +158,7 @@ def test_what_was_given_up_is_told_once_somebody_answers_again(clock: ManualCloc
     told.turn()
 
     assert notifier.sent == [["G101-2-000000000000.opened"], ["G101-1-000000000000.opened"]]
-    assert told.problems()[-1] == "The webhook x is told again."
+    assert told.problems()[-1] == "Notifications reach the webhook x again."
     assert told.to_json()["owed"] == []
 
 
@@ -196,7 +196,7 @@ def test_an_error_of_a_carriers_own_is_named_by_its_kind_alone(clock: ManualCloc
     told.add(opened())
     told.turn()
 
-    assert told.problems() == ["The webhook x cannot be told now: RuntimeError; retrying."]
+    assert told.problems() == ["Cannot notify the webhook x: RuntimeError; retrying."]
 
 
 def test_a_digest_gathers_for_its_time_and_is_sent_at_once(clock: ManualClock) -> None:
@@ -264,7 +264,7 @@ def test_a_queue_that_is_full_says_so_once(clock: ManualClock, monkeypatch: pyte
     for number in range(5):
         told.add(opened(number))
 
-    assert told.problems() == ["The webhook x does not receive every notification: 2 are already waiting."]
+    assert told.problems() == ["Dropped notifications to the webhook x: 2 are already waiting."]
 
 
 def test_the_end_sends_a_digest_at_once(clock: ManualClock) -> None:
@@ -288,8 +288,8 @@ def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock
 
     assert notifier.sent == []
     assert post.problems() == [
-        "The webhook x has quiet hours, and was not told of G101 vanishing-gradient. That stays in the run, and the "
-        "next watcher that notifies tells it."]
+        "Did not notify the webhook x of G101 vanishing-gradient in quiet hours. It stays in the run, and the next "
+        "watcher that notifies sends it."]
     assert post.to_json()["x"]["owed"][0]["id"] == "G101-40-000000000000.opened"
 
 
@@ -306,8 +306,8 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     quick_send = quick.send
     quick.send = lambda messages: (quick_send(messages), done.set())  # type: ignore[method-assign, assignment, func-returns-value]
     post = NotifierQueue("runs/a", {
-        "slow": Recipient(Notify("x", timeout_secs=9), "The slow one", slow, CODES),
-        "quick": Recipient(Notify("y"), "The quick one", quick, CODES),
+        "slow": Recipient(Notify("x", timeout_secs=9), "the slow one", slow, CODES),
+        "quick": Recipient(Notify("y"), "the quick one", quick, CODES),
     }, patience_secs=0.2)
     post.take(Notice(Event.OPENED, finding=FINDING))
     assert done.wait(600)
@@ -318,8 +318,8 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     assert slow.aborted
     assert quick.sent == [["G101-40-000000000000.opened"]]
     assert post.problems() == [
-        "The slow one was not told of G101 vanishing-gradient: no response within 9 s. That stays in the run, and the "
-        "next watcher that notifies tells it."]
+        "Cannot notify the slow one of G101 vanishing-gradient: no response within 9 s. It stays in the run, and the "
+        "next watcher that notifies sends it."]
 
 
 def test_what_other_watchers_told_is_kept(clock: ManualClock) -> None:

@@ -1,4 +1,4 @@
-"""Arrays of a step that is made again: whether they are finite, at which samples they are not, and what is shown."""
+"""Describes arrays of a replayed step: whether they are finite, which samples are not, and statistics for display."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from barograph.capsule.order import BadOperation, TensorSeen
 
 
 def is_finite(array: NDArray[Any]) -> bool:
-    """Return whether all elements are finite; what holds no fractions always is."""
+    """Return whether all elements are finite; integers always are."""
     return not _can_be_bad(array) or bool(np.isfinite(array).all())
 
 
 def tensor_seen(array: NDArray[Any]) -> TensorSeen:
-    """Return what is shown of an array.
+    """Return the statistics of an array for display.
 
     Example:
         >>> tensor_seen(np.array([0.0, 2.0, np.nan], np.float32))
@@ -33,7 +33,7 @@ def tensor_seen(array: NDArray[Any]) -> TensorSeen:
 
 
 def bad_rows(array: NDArray[Any], samples: int) -> tuple[int, ...]:
-    """Return the rows that hold what is not finite; none where an array has not a row for each sample.
+    """Return the rows with non-finite elements; none if the array does not have one row per sample.
 
     Example:
         >>> bad_rows(np.array([[1.0, 2.0], [np.inf, 0.0]]), 2)
@@ -46,11 +46,11 @@ def bad_rows(array: NDArray[Any], samples: int) -> tuple[int, ...]:
 
 
 def handed_in(parts: Sequence[tuple[str, Mapping[str, NDArray[Any]]]], samples: int) -> BadOperation | None:
-    """Return the first of what a step is given that is not finite already; None: all of it is.
+    """Return the first input of a step that is non-finite; None if all are finite.
 
     Args:
-        parts: What each group is called, and its arrays by name.
-        samples: Of the batch.
+        parts: Name and arrays of each group.
+        samples: Number of samples in the batch.
     """
     for group, arrays in parts:
         for name, array in arrays.items():
@@ -61,7 +61,7 @@ def handed_in(parts: Sequence[tuple[str, Mapping[str, NDArray[Any]]]], samples: 
 
 
 def samples_in(arrays: Sequence[NDArray[Any]]) -> int:
-    """Return how many samples a batch holds: what all its arrays have along their first axis; 0: not known.
+    """Return the number of samples in a batch: the common length of its arrays' first axes; 0: unknown.
 
     Example:
         >>> samples_in([np.zeros((8, 3)), np.zeros(8)]), samples_in([np.zeros((8, 3)), np.zeros(4)])
@@ -72,5 +72,5 @@ def samples_in(arrays: Sequence[NDArray[Any]]) -> int:
 
 
 def _can_be_bad(array: NDArray[Any]) -> bool:
-    # Narrow types of ml_dtypes are of no kind that NumPy knows.
+    # NumPy does not know the kind of ml_dtypes' types.
     return array.dtype.kind in "fc" or "float" in array.dtype.name

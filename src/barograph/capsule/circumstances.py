@@ -1,4 +1,4 @@
-"""Differences from the time of the held step: versions, and the processor."""
+"""Differences from when the step was saved: versions and processor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def differences(content: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the differences, one sentence each.
 
     Args:
-        content: Of the capsule.
+        content: Content of the capsule.
 
     Example:
         >>> differences({"versions": {"python": "2.7.18"}, "machine": {}})[0].startswith("python was 2.7.18 and is ")

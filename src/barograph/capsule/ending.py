@@ -11,7 +11,7 @@ from barograph.capsule.order import Grade, ReplayOrder, ReplayResult
 from barograph.errors import BarographError, ReplayFailed
 
 FAILURES = (BarographError, AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
-"""What putting a capsule back can raise: of ours, or of a framework where what it holds is no such thing."""
+"""Exceptions that restoring a capsule can raise: ours, or a framework's if the content is invalid."""
 
 
 class ReplayEnded(SystemExit):
@@ -37,10 +37,10 @@ def end(order: ReplayOrder, result: ReplayResult) -> NoReturn:
 
 @contextmanager
 def ending_where_it_fails(order: ReplayOrder) -> Iterator[None]:
-    """End the script with a sentence where its step cannot be made within a `with` block.
+    """End the script with a message if its step fails within a `with` block.
 
     Raises:
-        ReplayEnded: There; and where the replay has come to its end.
+        ReplayEnded: On failure, and at the end of the replay.
     """
     try:
         yield

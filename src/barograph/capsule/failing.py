@@ -1,4 +1,4 @@
-"""The failure of a held step, to test parts of its batch for the same failure."""
+"""The failure of a saved step, for testing parts of its batch for the same failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.capsule.order import ReplayResult
 from barograph.model.capsule import CapsuleHead, Held
 
 OfRows = Callable[[tuple[int, ...]], ReplayResult]
-"""Makes a step with some rows of its batch alone, in the same process."""
+"""Runs a step with only some rows of its batch, in the same process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,15 @@ class Failing:
     """The way a step fails.
 
     Attributes:
-        held: Why the step was held.
-        bound: That its norm or its loss was beyond; None: it failed by what is not finite.
+        held: Why the step was saved.
+        bound: Bound that its norm or loss exceeded; None: it was non-finite.
     """
 
     held: Held
     bound: float | None = None
 
     def __call__(self, result: ReplayResult) -> bool:
-        """Return whether a step that was made again fails."""
+        """Return whether a replayed step fails."""
         if self.held is Held.OWN:
             return result.own is not None and result.own.holds
         if self.bound is not None and self.held is Held.NORM:
@@ -38,17 +38,17 @@ class Failing:
 
 
 def _norm(result: ReplayResult) -> float:
-    """Return the norm of all gradients before they were clipped; where nobody looked then, as they are."""
+    """Return the norm of all gradients before clipping; if that was not measured, as they are."""
     return result.norm if result.norm is not None else math.hypot(*(item.norm_now for item in result.gradients))
 
 
 def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) -> Failing:
-    """Return the way a held step fails, as its replay shows it.
+    """Return the way a saved step fails, as its replay shows it.
 
     Args:
-        head: Of its capsule.
-        result: What came of the replay.
-        asked: A function of the user's own was asked about it.
+        head: Head of its capsule.
+        result: Result of the replay.
+        asked: The user's function was called for it.
     """
     wanted = Failing(Held.OWN) if asked else Failing(head.held, head.numbers.get("bound"))
     return wanted if wanted(result) else Failing(Held.NOT_FINITE)
@@ -58,10 +58,10 @@ def guilty_here(samples: int, make: OfRows, fails: Callable[[ReplayResult], bool
     """Return the samples that make a step fail on their own, by replaying it in this process.
 
     Args:
-        samples: In its batch.
-        make: See `OfRows`; it is asked for batches as large as the whole.
-        fails: Whether such a step does.
-        suspects: Where to look first.
+        samples: Number of samples in the batch.
+        make: See `OfRows`; called with batches of the full size.
+        fails: Whether such a step fails.
+        suspects: Samples to try first.
     """
     failures: list[str] = []
 

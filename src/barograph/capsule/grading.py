@@ -1,4 +1,4 @@
-"""How far what was seen in a replay is what had been seen: to the last bit, the same event, or neither."""
+"""Grades a replay: identical to the last bit, the same event, or neither."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from barograph.capsule.order import Grade, GradientSeen, ReplayResult
 
 _CLOSE = 1e-3
-"""Share by which a loss may be off and the event still be the same."""
+"""Relative difference of losses up to which the event is the same."""
 
 
 def graded(
     then: Mapping[str, Any], now: Mapping[str, Any], *, held: str, bound: float | None, notes: tuple[str, ...] = ()
 ) -> ReplayResult:
-    """Return how far what was seen in a replay is what had been seen.
+    """Return how closely a replay matches the original.
 
     Args:
-        then: "losses" as hexadecimal texts, and "gradients": path to "digest" and "norm"; where a step is judged by
-            what it returned, "results" likewise. Without a digest the norms alone are compared.
-        now: Likewise.
-        held: Why the step was held.
-        bound: What the norm was beyond; None where that was not why.
-        notes: What was not as it had been.
+        then: "losses" as hexadecimal strings, and "gradients": path to "digest" and "norm"; for a step judged by its
+            return values also "results", like "gradients". Without digests, only norms are compared.
+        now: As `then`, of the replay.
+        held: Why the step was saved.
+        bound: Bound that the norm exceeded; None if that was not the reason.
+        notes: Differences from the original circumstances.
 
     Example:
         >>> seen = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}}}
@@ -34,7 +34,7 @@ def graded(
                    for before, after in zip(then["losses"], now["losses"], strict=False))
     gradients, results = (_all_compared(then.get(group, {}), now.get(group, {})) for group in ("gradients", "results"))
     different = [item for item in (*gradients, *results) if not item.equal]
-    # In a step that is compiled nobody hears of the loss.
+    # The loss of a compiled step cannot be observed.
     same_losses = then["losses"] == now["losses"] or (not then["losses"] and bool(gradients))
     if same_losses and not different and (gradients or results or losses):
         return ReplayResult(Grade.BITWISE, _the_same(then), losses, gradients, notes, results=results)
@@ -87,7 +87,7 @@ def _happened(
 ) -> bool:
     norms_then, norms = ([_norm(seen) for seen in side.get("gradients", {}).values()] for side in (then, now))
     if held in ("not finite", "scale"):
-        # A result may be infinite in a sound step, too: the best loss so far, before there is one.
+        # A result may be infinite in a good step, too: the best loss so far, before there is one.
         of_results = [item.norm_now for item in results if not math.isfinite(item.norm_then)]
         if not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses)))):
             return True
@@ -97,6 +97,6 @@ def _happened(
         was_seen = bound is not None and held == "norm" and not math.hypot(*norms_then) <= bound
         if was_seen and bound is not None:
             return not math.hypot(*norms) <= bound
-    # What was clipped, or is one worker's part of the gradients, showed nothing of it then either: the loss tells.
+    # Clipped gradients and a single worker's gradients did not show it originally either; the loss decides.
     return not was_seen and len(norms) == len(norms_then) and bool(losses) and all(
         abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)

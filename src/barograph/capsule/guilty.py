@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 MOST_GUILTY = 8
-"""Most samples that are looked for."""
+"""Maximum number of samples to find."""
 
 _SPREAD = 4
-"""Samples that are tried each alone, to learn whether any would fail."""
+"""Number of samples tried alone, to see whether any sample would fail."""
 
 Fails = Callable[[tuple[int, ...]], bool]
-"""Makes the step with these rows of the batch alone, and returns whether it fails."""
+"""Runs the step with only these rows of the batch, and returns whether it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Guilty:
     """The samples of a batch that make a step fail.
 
     Attributes:
-        rows: Those that fail each by itself; none where any sample would.
-        without_them: The step is finite without them; None: that was not tried, as none were found or all were.
-        tries: How often the step was made.
-        failure: Why nothing is known: the script could make its step with no part of the batch; "" where it could.
-        any_fails: Samples from all over the batch fail each by itself, so that the fault is in none of them.
+        rows: Rows that fail on their own; none if any sample would.
+        without_them: The step is finite without them; None: not tried, because none or all were found.
+        tries: Number of steps run.
+        failure: Why nothing is known: the script could not run its step with any part of the batch; "" otherwise.
+        any_fails: Samples from all over the batch fail on their own, so none of them is the cause.
     """
 
     rows: tuple[int, ...]
@@ -48,9 +48,9 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
     """Return the samples that make a step fail on their own.
 
     Args:
-        rows: Of the batch.
-        fails: See `Fails`. A sample alone is asked for twice, as in (3, 3): some layers need more than one.
-        suspects: Where to look first: samples at which an operation went wrong.
+        rows: Number of rows in the batch.
+        fails: See `Fails`. A single sample is repeated, as in (3, 3), because some layers need more than one.
+        suspects: Rows to try first: samples for which an operation failed.
 
     Example:
         >>> guilty_among(16, lambda rows: 11 in rows).rows
@@ -60,12 +60,12 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
     found = [row for row in list(dict.fromkeys(suspects))[:MOST_GUILTY] if asking.alone(row)]
     rest = tuple(row for row in range(rows) if row not in found)
     if rows >= _SPREAD and rest and asking(rest) and _each_fails(rest, asking):
-        # Each fails by itself, whatever is in it: the fault lies elsewhere.
+        # Each fails on its own, whatever it contains, so the cause is not in the samples.
         return Guilty((), None, asking.tries, any_fails=True)
     while rest and len(found) < MOST_GUILTY and asking(rest):
         row = _one_of(rest, asking)
         if row is None:
-            # Together they fail, and none does alone.
+            # Only together do they fail.
             return Guilty(tuple(sorted(found)), False if found else None, asking.tries)
         found.append(row)
         rest = tuple(item for item in rest if item != row)
@@ -74,12 +74,12 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
 
 
 def _each_fails(rows: tuple[int, ...], asking: _Asking) -> bool:
-    """Return whether samples from all over a batch fail each by itself; the first that does not settles it."""
+    """Return whether samples from all over a batch fail on their own; stops at the first that does not."""
     return all(asking.alone(rows[at * (len(rows) - 1) // (_SPREAD - 1)]) for at in range(_SPREAD))
 
 
 def _one_of(rows: tuple[int, ...], asking: _Asking) -> int | None:
-    """Return a row that fails alone, of rows that fail together; None where no half of them does."""
+    """Return a row that fails alone, among rows that fail together; None if neither half does."""
     while len(rows) > 1:
         half = len(rows) // 2
         rows = next((part for part in (rows[:half], rows[half:]) if asking(part)), ())

@@ -13,8 +13,8 @@ class KeptApart(Sequence[Any]):
     """The pickled objects of a capsule, by number.
 
     Args:
-        data: As they were pickled; None: they were not kept.
-        opens: Whether the user has said that they may be opened: that can run anything.
+        data: The pickled objects; None: they were not saved.
+        opens: Whether the user permits unpickling, which can run any code.
         where: The capsule, for messages.
     """
 
@@ -32,10 +32,10 @@ class KeptApart(Sequence[Any]):
     @overload
     def __getitem__(self, number: slice) -> Sequence[Any]: ...
     def __getitem__(self, number: int | slice) -> Any:
-        """Return one.
+        """Return one object.
 
         Raises:
-            NotPlain: They were not kept, may not be opened, or cannot be.
+            NotPlain: The objects were not saved, may not be unpickled, or cannot be.
         """
         return self._opened()[number]
 
@@ -47,7 +47,7 @@ class KeptApart(Sequence[Any]):
             raise NotPlain("The step used objects that only pickle can store. Unpickling can run any code: "
                            f"if you trust the capsule, add --open-pickle ({self._where}).")
         if self._objects is None:
-            # Not before: the script has to define its classes first.
+            # Not earlier: the script must define its classes first.
             try:
                 self._objects = pickle.loads(self._data)
             except Exception as error:

@@ -1,4 +1,4 @@
-"""Names of the samples of a held batch: index in the data set, and file or name if recorded."""
+"""Names of the samples of a saved batch: index in the data set, and file or name if recorded."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class NamedSample:
     """One sample of a batch.
 
     Attributes:
-        row: Which of the batch.
+        row: Row in the batch.
         loader: Class of the data set.
-        index: In the data set; of a stream the loader's worker and the place, as in "0:25".
-        name: What it is called; "" where that is not known.
+        index: Index in the data set; for a stream the loader's worker and the position, as in "0:25".
+        name: Name; "" if unknown.
     """
 
     row: int
@@ -32,9 +32,9 @@ def named_samples(content: Mapping[str, Any], batch: int, rows: Sequence[int]) -
     """Return the names of some samples of a batch; empty if the capsule has none.
 
     Args:
-        content: Of the capsule.
-        batch: Which batch of the step.
-        rows: Which samples of it.
+        content: Content of the capsule.
+        batch: Index of the batch in the step.
+        rows: Rows of the samples.
 
     Example:
         >>> made_of = {"loader": "Images", "first": 32, "indices": [7, 9], "loader_worker": None, "names": ["a", "b"]}
@@ -48,7 +48,7 @@ def named_samples(content: Mapping[str, Any], batch: int, rows: Sequence[int]) -
     indices, names = made_of["indices"], made_of["names"]
     worker, first = made_of["loader_worker"] or 0, made_of["first"]
     samples = (made_of.get("samples") or None) if indices is None else len(indices)
-    # Where a loader makes no batches, what it gave is one sample of the data set, whatever that holds.
+    # A loader that does not batch yields one sample of the data set, whatever it contains.
     places = [(row, 0 if samples == 1 else row) for row in rows]
     return [
         NamedSample(row, made_of["loader"], f"{worker}:{first + at}" if indices is None else str(indices[at]),

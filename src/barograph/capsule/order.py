@@ -24,12 +24,12 @@ class StopAt:
     """An operation to stop at, and what to do there.
 
     Attributes:
-        number: Of the operation, in the order in which they run from the beginning of the step.
-        what: `DEBUGGER`: open it there; `SCRIPT` or `NOTEBOOK`: write the operation down.
-        file: Where that is written.
-        where: Sentences that say where the operation was found.
+        number: Number of the operation in order of execution, from the start of the step.
+        what: `DEBUGGER`: open it there; `SCRIPT` or `NOTEBOOK`: write the operation to a file.
+        file: The file.
+        where: Sentences about where the operation was found.
         capsule: Path of the capsule's folder, which a notebook opens.
-        tensors: Name of the file of tensors in it.
+        tensors: Name of its tensor file.
     """
 
     number: int
@@ -45,23 +45,24 @@ class ReplayOrder:
     """The step to replay, and how.
 
     Attributes:
-        place: Directory or URL of the run, or of the capsule's own folder.
-        name: Of the capsule; "": the only one.
-        result: File that the result is written to.
-        opens_pickle: What only pickle can hold is opened, which can run anything.
-        batch: Which of the step's batches is fed in part.
-        rows: Rows of it that are fed alone; none: the whole batch is.
-        remedy: What is tried, as it was typed; "": nothing, and the script is ended before the update.
-        steps: How many steps are made after the held one, where something is tried.
-        stop: The operation at which something is to be done; None: at none.
-        alone: Of several workers, this one is made again without the others.
-        framework: That made it: "torch", "keras", "jax".
-        children: The script trains in processes that it starts by itself: each takes the order over.
-        workers: Of several such, their ranks and the places of their capsules, first the one that was asked for.
-        samples: Of another than torch: the samples that alone make the step fail are looked for, in the same process.
-        as_made: `ReplayResult.as_made` of the whole step: of a part of its batch the script makes these itself, too.
-        when: The function that is asked whether it holds the step, as "module:function"; "": none is.
-        trusts: The user has named that function: it may be in any module, and not in one of this folder alone.
+        place: Directory or URL of the run, or of the capsule itself.
+        name: Name of the capsule; "": the only one.
+        result: File for the result.
+        opens_pickle: Unpickle objects, which can run any code.
+        batch: Index of the step's batch that is reduced to `rows`.
+        rows: Rows to feed; empty: the whole batch.
+        remedy: Remedy to try, as typed; "": none, and the script exits before the update.
+        steps: Number of steps after the saved one, when a remedy is tried.
+        stop: Operation to stop at; None: none.
+        alone: Replay this one of several workers without the others.
+        framework: Framework of the step: "torch", "keras", "jax".
+        children: The script trains in processes that it starts itself; each of them takes over the order.
+        workers: Ranks and capsule paths of such processes, the requested one first.
+        samples: For frameworks other than torch: find the samples that make the step fail, in the same process.
+        as_made: `ReplayResult.as_made` of the whole step: the script computes these values for a part of its batch,
+            too.
+        when: User function that decides whether the step fails, as "module:function"; "": none.
+        trusts: The user named that function, so it may be in any module, not only in this folder.
     """
 
     place: str
@@ -83,7 +84,7 @@ class ReplayOrder:
     trusts: bool = False
 
     def to_text(self) -> str:
-        """Return it as one line of JSON."""
+        """Return one line of JSON."""
         return json.dumps(asdict(self))
 
 
@@ -101,13 +102,13 @@ class Grade(StrEnum):
     """How exactly a replay matched."""
 
     BITWISE = "bitwise"
-    """The loss and every gradient, to the last bit."""
+    """The loss and every gradient are identical to the last bit."""
     SAME_EVENT = "same event"
-    """What the step was held for happened again, but not with the same bits."""
+    """The failure happened again, but not with the same bits."""
     NOT_REPRODUCED = "not reproduced"
-    """It did not happen."""
+    """The failure did not happen."""
 
-    __hash__ = str.__hash__  # as of `Kind`
+    __hash__ = str.__hash__  # as for `Kind`
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,9 @@ class GradientSeen:
     """One gradient or result of the step, original and replayed.
 
     Attributes:
-        path: Of the parameter, or of the result.
-        equal: To the last bit.
-        norm_then, norm_now: NaN where it was not finite, or not there.
+        path: Path of the parameter, or of the result.
+        equal: Identical to the last bit.
+        norm_then, norm_now: NaN if non-finite or missing.
     """
 
     path: str
@@ -131,9 +132,9 @@ class TensorSeen:
     """A tensor at an operation.
 
     Attributes:
-        dtype, shape: Of it.
-        low, high: Least and greatest finite element; NaN where there is none.
-        zeros, nan, infinite: How many elements are what.
+        dtype, shape: Type and shape.
+        low, high: Smallest and largest finite element; NaN if there is none.
+        zeros, nan, infinite: Numbers of such elements.
     """
 
     dtype: str
@@ -150,15 +151,15 @@ class BadOperation:
     """The operation that made values non-finite.
 
     Attributes:
-        name: Of the operation, as torch calls it ("log", "div"); "" where what was handed in was not finite already.
-        phase: "forward" or "backward"; "" likewise.
-        module: Path of the module in which it ran; or what was handed in: a parameter, a part of the batch.
-        line: Of the user's code, "train.py:12"; "" where that is not known.
-        inputs, outputs: Tensors that went in and came out.
-        of: The operation of the forward pass whose derivative this is a part of; "" in a forward pass.
-        handed_in: It came out of no operation.
-        rows: Of the batch, at which it went wrong, where each sample has a row.
-        number: Of the operation, in the order in which they run from the beginning of the step.
+        name: Torch's name of the operation ("log", "div"); "" if an input was already non-finite.
+        phase: "forward" or "backward"; "" if an input was already non-finite.
+        module: Path of the running module; or the input: a parameter, a part of the batch.
+        line: Line of the user's code, "train.py:12"; "" if unknown.
+        inputs, outputs: Input and output tensors.
+        of: Operation of the forward pass that this is a derivative of; "" in a forward pass.
+        handed_in: It is an input, not an operation.
+        rows: Rows of the batch that are bad, if each sample has a row.
+        number: Number of the operation in order of execution, from the start of the step.
     """
 
     name: str
@@ -178,9 +179,9 @@ class OwnAnswer:
     """The answer of the user's function for a replayed step.
 
     Attributes:
-        holds: It holds it.
-        text: Why, where it says so; "" where it does not.
-        failure: Why it could not be asked, in one sentence; "" where it was.
+        holds: The function returned a true value.
+        text: The reason that it returned; "" if none.
+        failure: Why it could not be called, in one sentence; "" if it was.
     """
 
     holds: bool = False
@@ -193,21 +194,21 @@ class ReplayResult:
     """The result of a replay.
 
     Attributes:
-        grade: How far it was the same.
-        text: In one sentence.
-        losses: What backward passes started from, then and now.
-        gradients: Each, in the order of the optimizer.
-        notes: What was not as it had been: threads, processor, versions, inputs that had to be put in.
-        failure: Why there was no replay; "" where there was one.
-        bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
-        batches: How many samples each batch of the step holds.
-        trial: What came of a remedy, where one was tried.
-        results: What the step returned, where it is judged by that.
-        guilty: The samples that alone make it fail, where they were looked for in the same process.
-        as_made: What the script made as it had been, of the batch that it was fed: "calls" of its models, "losses",
+        grade: How closely the replay matches.
+        text: The result in one sentence.
+        losses: Roots of backward passes, original and replayed.
+        gradients: Gradients in the order of the optimizer.
+        notes: Differences from the original: threads, processor, versions, inputs that had to be replaced.
+        failure: Why there was no replay; "" if there was one.
+        bad_operation: Operation that made values non-finite; None if there is none or it is unknown.
+        batches: Number of samples in each batch of the step.
+        trial: Result of a remedy, if one was tried.
+        results: Return values of the step, if it is judged by them.
+        guilty: Samples that make it fail on their own, if they were searched in the same process.
+        as_made: Values that the script computed identically from the batch: "calls" of its models, "losses",
             "variables".
-        norm: L2 norm of all gradients together, before they were clipped; None: that is not looked at.
-        own: What the user's own function says, where it was asked.
+        norm: L2 norm of all gradients before clipping; None: not measured.
+        own: Answer of the user's function, if it was called.
     """
 
     grade: Grade
@@ -227,12 +228,12 @@ class ReplayResult:
 
     @property
     def finite(self) -> bool:
-        """Whether the loss and all gradients were finite now, and what came out."""
+        """Whether the replayed loss, gradients and results are finite."""
         return all(math.isfinite(item.norm_now) for item in (*self.gradients, *self.results)) and all(
             math.isfinite(now) for _, now in self.losses)
 
     def to_text(self) -> str:
-        """Return it as JSON."""
+        """Return JSON."""
         return json.dumps(asdict(self))
 
 

@@ -1,7 +1,7 @@
-"""Finds the user's function that held a step, and calls it for the replayed step.
+"""Finds the user's function that saved a step, and calls it for the replayed step.
 
-A capsule may come from anybody, and to look for a function is to run its module. So of what a capsule names only
-modules of the user's own are loaded: those in the folder of the script, or in the one where the replay was typed.
+A capsule may be untrusted, and looking up a function runs its module. So of the modules that a capsule names, only the
+user's own are loaded: those in the folder of the script, or in the current folder.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
     """Return the function's answer for a step, or why it cannot be called.
 
     Args:
-        place: Where it is, as "module:function".
-        seen: What is known of the step.
+        place: The function, as "module:function".
+        seen: Measurements of the step.
         trusts: See `own_function`.
     """
     try:
@@ -40,15 +40,15 @@ def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
 
 
 def own_function(place: str, *, trusts: bool = False) -> HoldsWhen:
-    """Return a function of the user's own.
+    """Return a function of the user.
 
     Args:
-        place: Where it is, as "module:function".
-        trusts: The user has named it: it may be in any module.
+        place: The function, as "module:function".
+        trusts: The user named it, so it may be in any module.
 
     Raises:
-        ReplayFailed: It cannot be loaded, or is in no module of the user's own.
-        SettingsError: It is not where it should be, or its module fails.
+        ReplayFailed: It cannot be loaded, or is not in a module of the user.
+        SettingsError: It does not exist, or its module fails.
     """
     module, _, name = place.partition(":")
     handed_over = _handed_over(place)
@@ -59,7 +59,7 @@ def own_function(place: str, *, trusts: bool = False) -> HoldsWhen:
                            "at the top of a module, and name it with --when MODULE:FUNCTION.")
     if trusts:
         return function_at(place, "--when")
-    # Before anything of it is run.
+    # Before any of its code runs.
     _check_file(place, module)
     function = function_at(place)
     if _is_of_a_library(module, name):
@@ -68,7 +68,7 @@ def own_function(place: str, *, trusts: bool = False) -> HoldsWhen:
 
 
 def _handed_over(place: str) -> HoldsWhen | None:
-    """Return the function that the script itself has handed to Barograph, in the replay as well, if it is that one."""
+    """Return the function that the script passed to Barograph, also in the replay, if it is that one."""
     current = recording.current()
     settings = None if current is None else current.session.settings.recorder
     when = None if settings is None else settings.when
@@ -79,7 +79,7 @@ def _check_file(place: str, module: str) -> None:
     file = _file_of(module)
     script = getattr(sys.modules[_SCRIPT], "__file__", None)
     beside = [Path(script).resolve().parent] if isinstance(script, str) else []
-    # What is run may be a tool, and not a script of the user's.
+    # The program may be a tool rather than a script of the user.
     folders = [Path.cwd(), *(folder for folder in beside if "site-packages" not in folder.parts)]
     if file is None:
         raise ReplayFailed(f"The function {place} cannot be found: there is no module {module} in the folder "
@@ -94,7 +94,7 @@ def _not_trusted(place: str) -> ReplayFailed:
 
 
 def _file_of(module: str) -> Path | None:
-    """Return the file of a module, without running anything of it; None: there is none."""
+    """Return the file of a module without running its code; None: there is none."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         file = getattr(loaded, "__file__", None)
@@ -110,7 +110,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _is_of_a_library(module: str, name: str) -> bool:
-    """Return whether the way to a function leads through a module that the user's own has loaded."""
+    """Return whether a function is reached through a module that the user's module imported."""
     found: object = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)

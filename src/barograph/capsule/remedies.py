@@ -1,4 +1,4 @@
-"""Remedies that are tried on a held step: what each is, and what came of it."""
+"""Remedies to try on a saved step, and their results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _KNOWN = (*_NUMBERS, "dtype", "without-sample")
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One thing that is done otherwise.
+    """One change to try.
 
     Attributes:
-        name: "lr": the learning rate of all groups; "clip": the greatest norm of all gradients; "dtype": the type that
-            operations are cast to; "without-sample": samples are left out.
-        value: A number, or the name of a type; of "without-sample" row numbers with commas, "" for the guilty ones.
+        name: "lr": learning rate of all groups; "clip": maximum norm of all gradients; "dtype": type that operations
+            are cast to; "without-sample": omit samples.
+        value: A number, or the name of a type; for "without-sample" comma-separated row numbers, "" for the guilty
+            ones.
     """
 
     name: str
@@ -30,7 +31,11 @@ class Remedy:
 
 
 def remedy_from(text: str) -> Remedy:
-    """Return the remedy that a person typed.
+    """Parse a remedy from the command line.
+
+    Raises:
+        UnknownName: The remedy or the type does not exist.
+        SettingsError: Its value is not a number above 0, or not a list of rows.
 
     Raises:
         UnknownName: There is no such remedy, or no such type.
@@ -56,14 +61,14 @@ def remedy_from(text: str) -> Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a step with a remedy.
+    """Result of a step with a remedy.
 
     Attributes:
-        finite: The loss, the gradients, and the weights after the update were, and so was all of the steps after it.
-        good_steps: Steps of which all was finite, the held one first, up to one of which something was not.
-        norm: Of all gradients as the optimizer used them.
-        ratio: Norm of the update to that of the weights.
-        losses: Of the held step and of those after it, which take the data that the script has next.
+        finite: The loss, the gradients, the weights after the update, and all later steps were finite.
+        good_steps: Number of finite steps, the saved one included, before the first non-finite one.
+        norm: Norm of all gradients as the optimizer used them.
+        ratio: Norm of the update divided by that of the weights.
+        losses: Losses of the saved step and of the steps after it, which use the script's next data.
     """
 
     finite: bool

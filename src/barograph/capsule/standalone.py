@@ -1,4 +1,4 @@
-"""One operation as a standalone program for a bug report: a script, or a notebook beside its capsule."""
+"""Writes one operation as a standalone program for a bug report: a script, or a notebook next to its capsule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LEAST_LITERAL = 32
-"""Elements of a tensor up to which it is written out in the script; more are in a file beside it."""
+"""Maximum number of elements of a tensor written as literals in the script; larger ones go to a file next to it."""
 
 _READING = '''
 start = 8 + int.from_bytes(data[:8], "little")
@@ -20,7 +20,7 @@ def tensor(name, dtype):
     return torch.frombuffer(bytearray(data[start + first:start + end]), dtype=dtype)
 
 '''.splitlines()
-"""How a file of safetensors is read by torch alone, in the script's own lines."""
+"""Source code that reads a safetensors file with torch alone, for the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class TensorText:
     """A tensor argument of an operation, as text.
 
     Attributes:
-        name: Of the variable.
-        dtype: As torch calls it, without "torch.".
-        shape: Of it.
-        elements: Each as Python writes it, in order; None: they are in the file beside the script.
+        name: Name of the variable.
+        dtype: Torch's name of the type, without "torch.".
+        shape: Shape.
+        elements: Elements as Python literals, in order; None: they are in the file next to the script.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TensorText:
 
     @property
     def line(self) -> str:
-        """The line of the script that makes it.
+        """The line of the script that creates it.
 
         Example:
             >>> TensorText("x0", "float32", (2, 1), ("0.0", "1.5")).line
@@ -62,9 +62,9 @@ class OperationText:
 
     Attributes:
         call: The expression, such as `torch.ops.aten.log.default(x0)`.
-        tensors: What its names stand for.
-        where: Sentences that say where it was found.
-        parts: It is called with a part only of what it was called with then.
+        tensors: Tensors that its names refer to.
+        where: Sentences about where it was found.
+        parts: The call uses only a part of the original arguments.
     """
 
     call: str
@@ -74,16 +74,16 @@ class OperationText:
 
     @property
     def beside(self) -> bool:
-        """Whether tensors are in a file beside the script."""
+        """Whether tensors are in a file next to the script."""
         return any(tensor.elements is None for tensor in self.tensors)
 
 
 def script_of(operation: OperationText, tensors_file: str) -> str:
-    """Return a script that calls the operation, shows what goes in and what comes out, and says whether it is finite.
+    """Return a script that calls the operation, prints inputs and outputs, and reports whether the output is finite.
 
     Args:
         operation: The call.
-        tensors_file: Name of the file beside it, where there is one.
+        tensors_file: Name of the tensor file, if there is one.
     """
     return "\n".join([
         f'"""{_doc(operation)}"""', "", *_imports(operation), "",
@@ -101,9 +101,9 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
 
     Args:
         operation: The call.
-        tensors_file: Name of the file beside it, where there is one.
+        tensors_file: Name of the tensor file, if there is one.
         capsule: Path of the capsule's folder.
-        tensors_of_capsule: Name of the file in it that holds its tensors.
+        tensors_of_capsule: Name of the capsule's tensor file.
     """
     opened = [
         "import json", "from pathlib import Path", "", "from safetensors.torch import load_file", "",
@@ -129,7 +129,7 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
 
 def _doc(operation: OperationText) -> str:
     parts = ["It is called with the smallest part of its inputs that shows the fault."] if operation.parts else []
-    # The texts are of a script and its paths: none of them may end the string that they stand in.
+    # Escape strings from a script and its paths: none may terminate the literal around it.
     return "\n\n".join((*operation.where, *parts)).replace("\\", "/").replace('"""', "'''")
 
 

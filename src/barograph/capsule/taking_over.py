@@ -16,10 +16,10 @@ _REPLAYERS: Mapping[str, tuple[str, str]] = {
     "keras": ("barograph.capsule.keras.replay", "KerasReplayer"),
     "jax": ("barograph.capsule.jax.replay", "JaxReplayer"),
 }
-"""Framework, which is also the module whose import is waited for, to what makes its steps again."""
+"""Replayers by framework, whose name is also the module to wait for."""
 
 _IN_CHILDREN = ("barograph.capsule.torch.children", "Children")
-"""What does so in the processes that a script of torch starts by itself."""
+"""Replayer for child processes that a torch script starts itself."""
 
 
 def can_be_made_again(framework: str) -> bool:
@@ -39,7 +39,7 @@ def take_over() -> None:
     if text:
         order = order_from_text(text)
         if not order.children:
-            # In this process alone: what the script starts is no replay.
+            # Only in this process: child processes of the script do not replay.
             del os.environ[REPLAY_VARIABLE]
         replaying.begin(order.framework)
         module, name = _IN_CHILDREN if order.children else _REPLAYERS[order.framework]

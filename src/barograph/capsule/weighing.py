@@ -1,7 +1,7 @@
 """The influence of each sample of a batch on a step, and outliers among them.
 
-Whatever is named here must have been measured: a sample is named only where it lies far beyond the others, on the plain
-scale and by ratio, and where the step without it is another. A wrong name would be worse than none.
+Outliers must be measured: a sample is reported only if it is far beyond the others, both absolutely and by ratio, and
+the step without it differs. A wrong report would be worse than none.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from statistics import median
 
 MOST_ALONE = 16
-"""Samples that are made alone. A larger batch is halved, to where its weight lies, and the rest is sampled."""
+"""Number of samples run alone. A larger batch is bisected towards the largest influence, and the rest is sampled."""
 
 _IN_THE_HEAVIEST = 8
 _LEAST_KNOWN = 8
-"""Fewer samples have no spread that anything could stand out from."""
+"""Fewer samples have no meaningful spread."""
 
 _FAR = 6.0
-"""Spreads above the median, on the plain scale."""
+"""Threshold in spreads above the median, on the linear scale."""
 
 _FAR_BY_RATIO = 5.0
-"""Likewise of the logarithms: losses and gradients are mostly spread by ratio, and many a usual one lies far above a
-median on the plain scale."""
+"""The same threshold for logarithms: losses and gradients mostly spread by ratio, and many normal ones are far above
+the median on the linear scale."""
 
 BEYOND_NEXT = 5.0
-"""Times the greatest of those that are not named. With all three, of usual batches of 16 (normal, exponential,
-log-normal values) one in three hundred at most names a sample; with the first alone, it was every second."""
+"""Factor over the largest sample that is not reported. With all three thresholds, at most one in three hundred normal
+batches of 16 (normal, exponential, log-normal values) reports a sample; with the first alone, every second did."""
 
 _NORMAL = 1.4826
-"""Standard deviations in a median absolute deviation, of normal values."""
+"""Ratio of standard deviation to median absolute deviation for normal values."""
 
 _MOVED = 0.1
-"""Share of the step's loss, or of its norm, that goes with those that are named."""
+"""Minimum share of the step's loss or norm that vanishes with the reported samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Figures:
     """The loss and the gradient norm of a step.
 
     Attributes:
-        loss: Of its backward passes together; None: none was heard of.
-        norm: L2 norm of all gradients, before they were clipped; None: not known.
+        loss: Sum over its backward passes; None: none was observed.
+        norm: L2 norm of all gradients before clipping; None: unknown.
     """
 
     loss: float | None
@@ -54,8 +54,8 @@ class Weight:
     """A sample whose step was run on its own.
 
     Attributes:
-        row: Of the batch.
-        loss, norm: As of `Figures`.
+        row: Row in the batch.
+        loss, norm: See `Figures`.
     """
 
     row: int
@@ -69,7 +69,7 @@ class Spread:
 
     Attributes:
         of: "loss" or "norm".
-        median: Of them.
+        median: Median of the values.
         spread: Their median absolute deviation, scaled to a standard deviation of normal values.
     """
 
@@ -83,15 +83,15 @@ class Weighed:
     """The influence of the samples of a batch.
 
     Attributes:
-        batch_size: Samples in it.
-        alone: Those that were made alone, the heaviest first: by norm, else by loss.
-        outliers: Rows that stand out, and without which the step is another; mostly none.
-        by: In which figure they do, with how that of the others lies; where there are none, of the norm, else of the
-            loss; None: fewer than eight samples were made.
+        batch_size: Number of samples.
+        alone: Samples run alone, the largest first: by norm, or else by loss.
+        outliers: Rows that stand out and change the step if removed; usually none.
+        by: Figure in which they stand out, and the spread of the others; without outliers that of the norm, or else of
+            the loss; None: fewer than eight samples were run.
         whole: The step with all samples.
-        without: The step without those that stand out; None: it was not made.
-        tries: How often the step was made.
-        failure: Why none could be made alone; "" where some were.
+        without: The step without the outliers; None: not run.
+        tries: Number of steps run.
+        failure: Why no sample could be run alone; "" if some were.
     """
 
     batch_size: int
@@ -105,11 +105,11 @@ class Weighed:
 
 
 Make = Callable[[tuple[int, ...]], Figures | None]
-"""Makes the step with these rows of the batch alone; None: that cannot be made."""
+"""Runs the step with only these rows of the batch; None: that is impossible."""
 
 
 def most_tries(samples: int) -> int:
-    """Return how often the step is made at most.
+    """Return the maximum number of steps run.
 
     Example:
         >>> most_tries(8), most_tries(16), most_tries(256)
@@ -124,7 +124,12 @@ def most_tries(samples: int) -> int:
 
 
 def weighed(samples: int, make: Make, whole: Figures) -> Weighed:
-    """Return how much each sample of a batch weighs, and which of them stand out.
+    """Return the influence of each sample of a batch, and the outliers.
+
+    Args:
+        samples: Number of samples in the batch, at least 1.
+        make: See `Make`. A single sample is repeated, as in (3, 3), because some layers need more than one.
+        whole: The step with all of them.
 
     Args:
         samples: In the batch, at least 1.
@@ -153,7 +158,7 @@ def weighed(samples: int, make: Make, whole: Figures) -> Weighed:
 
 
 def spread_of(of: str, values: Sequence[float]) -> Spread | None:
-    """Return how values lie; None where they are too few, not finite, or below 0, as a loss may be.
+    """Return the spread of values; None if they are too few, non-finite, or negative, as a loss may be.
 
     Example:
         >>> spread_of("loss", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
@@ -166,11 +171,11 @@ def spread_of(of: str, values: Sequence[float]) -> Spread | None:
 
 
 def standing_out(values: dict[int, float], spread: Spread) -> tuple[int, ...]:
-    """Return whose values lie far beyond the others: plainly, by ratio, and beyond the next one.
+    """Return the rows whose values are far beyond the others: absolutely, by ratio, and beyond the next one.
 
     Args:
-        values: By row.
-        spread: How they lie.
+        values: Values by row.
+        spread: Their spread.
     """
     if spread.median <= 0:
         return ()
@@ -183,7 +188,7 @@ def standing_out(values: dict[int, float], spread: Spread) -> tuple[int, ...]:
         if value > spread.median + _FAR * spread.spread and ratios[row] > middle + _FAR_BY_RATIO * of_ratios))
     next_one = max((value for row, value in values.items() if row not in rows), default=0.0)
     far = all(values[row] >= BEYOND_NEXT * next_one for row in rows)
-    # Where many do, they are a kind of samples, and no exception.
+    # If many are, they are a kind of samples, not exceptions.
     return rows if far and 4 * len(rows) <= len(values) else ()
 
 
@@ -201,7 +206,7 @@ def _heaviness(item: Weight) -> float:
 
 
 def _chosen(samples: int, making: _Making) -> list[int]:
-    """Return the rows that are made alone: all, or the heaviest part and as many from all over the rest."""
+    """Return the rows to run alone: all, or the part with the largest influence and as many from the rest."""
     if samples <= MOST_ALONE:
         return list(range(samples))
     heaviest = tuple(range(samples))
@@ -214,7 +219,7 @@ def _chosen(samples: int, making: _Making) -> list[int]:
 
 
 def _heavier(one: tuple[int, ...], other: tuple[int, ...], making: _Making) -> tuple[int, ...]:
-    """Return the half that weighs more, by the figure in which they differ more."""
+    """Return the half with the larger influence, by the figure in which they differ more."""
     first, second = making(one), making(other)
     if first is None or second is None:
         return one if second is None else other
@@ -225,7 +230,7 @@ def _heavier(one: tuple[int, ...], other: tuple[int, ...], making: _Making) -> t
 
 
 class _Making:
-    """Counts how often a step is made."""
+    """Counts the steps run."""
 
     def __init__(self, make: Make) -> None:
         self.tries = 0

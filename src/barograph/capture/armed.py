@@ -1,4 +1,4 @@
-"""Waits for the import of a framework, to begin something then."""
+"""Runs a callback at the import of a framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.capture.imports import after_import, forget
 def arm(begin: Callable[[], None], modules: Sequence[str]) -> None:
     """Call `begin` once, at the first import of any of these modules.
 
-    Until then, an import costs a few microseconds more.
+    Until then, each import takes a few microseconds longer.
     """
     armed = _Armed(begin)
     _armed.append(armed)
@@ -19,7 +19,7 @@ def arm(begin: Callable[[], None], modules: Sequence[str]) -> None:
 
 
 def begin_if_armed() -> None:
-    """Begin now rather than at the import of a framework, if that was still waited for."""
+    """Run the pending callback now instead of at the import of a framework."""
     for armed in list(_armed):
         armed.fire()
 

@@ -1,4 +1,4 @@
-"""The evaluation under way in an integration for arrays: its mode, what is taken of it, and its buffer."""
+"""The current evaluation of an array integration: its mode, its mask, and its buffer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barograph.model.step import Mode
 
 
 class ArrayEvaluation:
-    """Gathers what is passed in an evaluation, and publishes it at its end.
+    """Gathers the records of an evaluation, and publishes them at its end.
 
     Args:
-        session: Publishes.
+        session: Publishes the records.
 
     Attributes:
-        mode: Mode that the integration has set; None: no evaluation was begun.
-        buffer: What was gathered.
+        mode: Mode that the integration has set; None: no evaluation was started.
+        buffer: The gathered records.
     """
 
     __slots__ = ("_is_whole", "_mask", "_session", "_took", "buffer", "mode")
@@ -29,37 +29,37 @@ class ArrayEvaluation:
         self._took = False
 
     def begin(self, mode: Mode) -> None:
-        """Begin an evaluation."""
+        """Start an evaluation."""
         self.mode = mode
 
     def take_everything(self) -> None:
-        """Take every selected tensor of this evaluation, whatever it costs."""
+        """Record every selected tensor of this evaluation, at any cost."""
         self._mask, self._is_whole = self._session.plan.everything(), True
 
     def mask(self, number: int, mode: Mode) -> int:
-        """Return what is taken of the evaluation.
+        """Return the mask of the evaluation.
 
         Args:
-            number: Steps made before it.
+            number: Number of steps before it.
             mode: Its mode.
         """
         if self._mask is None:
             self._mask = self._session.choice.choose(number, mode)
         elif not self._is_whole and not self._session.choice.evaluation_goes_on(self._mask):
-            # Sums over part of an evaluation would be recorded as sums over all of it.
+            # Sums over a part of an evaluation would be recorded as sums over the whole.
             self._mask = 0
             self.buffer.gathered.clear()
         return self._mask
 
     def note_took(self, took: bool) -> None:
-        """Note whether anything was recorded that is due."""
+        """Note whether anything due was recorded."""
         self._took |= took
 
     def end(self, mode: Mode) -> None:
-        """Publish what was gathered, if anything, and be ready for the next evaluation.
+        """Publish the gathered records, if any, and reset.
 
         Args:
-            mode: In which the integration is now; TRAIN if nobody began an evaluation.
+            mode: Current mode of the integration; TRAIN if no evaluation was started.
         """
         buffer, self.buffer = self.buffer, StepBuffer()
         mask, self._mask, self.mode = self._mask or 0, None, None

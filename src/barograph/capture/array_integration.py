@@ -109,7 +109,7 @@ class ArrayIntegration(ArrayRecorder):
         with self.guarded("starting a training"):
             self._steps.begin_training(first_step)
 
-    # What the script itself hands over
+    # Data from the script itself
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Handle an extended recording plan."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barograph.capture.session import Session
 
 _Lies = tuple[int, int, int, int]
-"""Of an array: its address, its elements, the number of their type, the histogram."""
+"""Address, number of elements, type code and histogram mode of an array."""
 
 _NO_ROW = -1
 
@@ -62,10 +62,10 @@ class _Moved(NamedTuple):
     """An array whose change is recorded, with its earlier elements in the same memory layout.
 
     Attributes:
-        weight: The array itself, where that is taken as well.
-        update: How the difference is.
-        now: Its elements.
-        earlier: Those that it had.
+        weight: Recipe of the array itself, if it is recorded, too.
+        update: Recipe of the difference.
+        now: Current elements.
+        earlier: Earlier elements.
     """
 
     weight: _Asked | None
@@ -82,24 +82,24 @@ class ArrayReader:
         self._recipes: dict[tuple[Kind, int], Recipes] = {}
 
     def plan_changed(self) -> None:
-        """Look anew what is asked for."""
+        """Discard cached recipes after a change of the plan."""
         self._recipes.clear()
 
     def read(
         self, groups: Iterable[tuple[Kind, Mapping[str, Any]]], about: About, mask: int, buffer: StepBuffer
     ) -> bool:
-        """Merge the statistics of those arrays that the mask takes into their rows.
+        """Merge the statistics of the masked arrays into their rows.
 
-        One that stands in several places, as the output of a layer that is the input of the next, is read once.
+        An array that occurs several times, such as an output that is the input of the next layer, is read once.
 
         Args:
-            groups: Of each kind, path to an array, or to a function that returns it; None: there is none.
-            about: What is known of them.
-            mask: What is taken.
-            buffer: Of the step or the evaluation.
+            groups: By kind, path to an array or to a function that returns one; None: missing.
+            about: Metadata of the arrays.
+            mask: What to record.
+            buffer: Buffer of the step or the evaluation.
 
         Returns:
-            Whether any was taken.
+            Whether any array was read.
         """
         found = [item for kind, arrays in groups for item in self._asked(kind, arrays, about, mask)]
         if not found:
@@ -121,15 +121,15 @@ class ArrayReader:
     def read_updated(
         self, after: Mapping[str, Any], before: Mapping[str, NDArray[Any]], about: About, mask: int, buffer: StepBuffer
     ) -> bool:
-        """Merge the statistics of weights, and those of after − before, where both are there and of one kind.
+        """Merge the statistics of weights, and those of after − before, if both exist with the same type and shape.
 
         Args:
             after: Path to an array, or to a function that returns it.
-            before: Path to the array that it was.
+            before: Path to the earlier array.
             about, mask, buffer: As in `read`.
 
         Returns:
-            Whether any weight was taken.
+            Whether any weight was read.
         """
         weights = {item.path: item for item in self._asked(Kind.WEIGHT, after, about, mask)}
         both = {path: weights[path].array if path in weights else after[path] for path in before if path in after}
@@ -153,10 +153,10 @@ class ArrayReader:
         return bool(weights)
 
     def keep(self, key: Key, array: Any, buffer: StepBuffer) -> None:
-        """Record one array whole and summarised, whatever the plan says.
+        """Record one array and its statistics, regardless of the plan.
 
         Raises:
-            UnsupportedCapture: There are no statistics of elements of its type.
+            UnsupportedCapture: Statistics are not defined for its type.
         """
         value = dense(np.asarray(array))
         row = self._session.output.table.row(Subject(key, "", value.dtype.name))
@@ -165,11 +165,11 @@ class ArrayReader:
         buffer.tensors[key] = raw_array(value)
 
     def row(self, key: Key, layer: str, dtype: str, whole: int = 0) -> int:
-        """Return the row of a tensor of which statistics are merged."""
+        """Return the row for merging statistics of a tensor."""
         return self._session.output.table.row(Subject(key, layer, dtype, whole > 0, whole))
 
     def _asked(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int) -> Iterator[_Asked]:
-        """Yield each array that is taken, with its elements side by side, and how it is read."""
+        """Yield each array to read, dense in memory, with its recipe."""
         recipes = self.recipes(kind, mask)
         for path, given in arrays.items():
             if given is None:
@@ -185,7 +185,7 @@ class ArrayReader:
             yield _Asked(path, array, recipe, recipe.taking or Taking())
 
     def recipes(self, kind: Kind, mask: int) -> Recipes:
-        """Return how arrays of a kind are read that the mask takes."""
+        """Return the recipes for arrays of a kind under a mask."""
         mask = self._session.plan.of_kind(mask, kind)
         found = self._recipes.get((kind, mask))
         if found is None:
@@ -193,7 +193,7 @@ class ArrayReader:
         return found
 
     def dense(self, kind: Kind, path: str, given: Any) -> NDArray[Any] | None:
-        """Return an array as `dense` does; None where it has no statistics, which is said in the coverage."""
+        """Return an array as `dense` does; None if it has no statistics, which the coverage reports."""
         try:
             return dense(np.asarray(given))
         except UnsupportedCapture as error:
@@ -201,14 +201,14 @@ class ArrayReader:
             return None
 
     def _read_more(self, item: _Asked, about: About, buffer: StepBuffer) -> None:
-        """Note that an array was seen, and take its units and its elements where they are asked for."""
+        """Note that an array was recorded, and read its units and elements if requested."""
         key = item.recipe.key
         self._session.seen.note(key.kind, key.path)
         read_more(item.array, item.recipe, item.path, about, buffer)
 
 
 def read_more(array: NDArray[Any], recipe: Recipe, path: str, about: About, buffer: StepBuffer) -> None:
-    """Take the units of an array and its elements, where they are asked for."""
+    """Read the units and the elements of an array if requested."""
     taking = recipe.taking or Taking()
     if taking.units and recipe.key.kind in WITH_UNITS and array.ndim > 1 and array.size:
         bound = bound_of(about.layers.get(path, ""))
@@ -223,9 +223,9 @@ def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: S
     Args:
         array: At least one axis, not empty.
         row: Row of the buffer.
-        axis: The axis whose index tells the units apart; may be negative.
-        bound: Elements with |x| >= bound count as beyond; NaN: none do.
-        buffer: Where to.
+        axis: Axis of the units; may be negative.
+        bound: Elements with |x| >= bound count as beyond; NaN: none.
+        buffer: The buffer.
     """
     axis %= array.ndim
     lying = np.ascontiguousarray(array)
@@ -242,9 +242,9 @@ def _summarize(places: Sequence[_Lies], rows: Sequence[int], into: _Rows) -> Non
     """Merge the statistics of arrays into rows, in one native call.
 
     Args:
-        places: Of each.
-        rows: Of each.
-        into: Where the rows are.
+        places: Location of each array.
+        rows: Row of each array.
+        into: Buffers with the rows.
     """
     if not places:
         return
@@ -256,7 +256,7 @@ def _summarize(places: Sequence[_Lies], rows: Sequence[int], into: _Rows) -> Non
 
 
 def _compare(moved: Sequence[_Moved], buffer: StepBuffer) -> None:
-    """Merge the statistics of arrays, where they are taken, and of their differences, in one native call."""
+    """Merge the statistics of arrays, if requested, and of their differences, in one native call."""
     if not moved:
         return
     entries = [
@@ -274,7 +274,7 @@ def _compare(moved: Sequence[_Moved], buffer: StepBuffer) -> None:
 
 
 def _lying_alike(now: NDArray[Any], earlier: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two arrays whose elements lie in one order, without gaps; None where they are not of one kind."""
+    """Return two arrays with the same dense memory layout; None if types or shapes differ."""
     if now.shape != earlier.shape or now.dtype != earlier.dtype:
         return None
     if now.strides == earlier.strides:  # one of them is dense, so both are
@@ -283,7 +283,7 @@ def _lying_alike(now: NDArray[Any], earlier: NDArray[Any]) -> tuple[NDArray[Any]
 
 
 def _summarize_shared(places: Mapping[_Lies, Sequence[int]], buffer: StepBuffer) -> None:
-    """Merge the statistics of each array into several rows, none of which is named twice."""
+    """Merge the statistics of each array into several rows; rows are distinct."""
     moments = identity_rows(len(places))
     exponents = None if buffer.exponents is None else np.zeros((len(places), EXPONENT_BINS), np.int64)
     _summarize(list(places), range(len(places)), _Apart(moments, exponents))
@@ -295,16 +295,16 @@ def _summarize_shared(places: Mapping[_Lies, Sequence[int]], buffer: StepBuffer)
 def merge_reduced(
     rows: NDArray[np.int64], moments: NDArray[np.float64], exponents: NDArray[np.int64] | None, buffer: StepBuffer
 ) -> None:
-    """Merge statistics that were reduced elsewhere, on a device, into rows of a buffer; no row is named twice.
+    """Merge statistics computed on a device into distinct rows of a buffer.
 
     Args:
         rows: Shape (n,).
         moments: Shape (n, 10), columns as in `MOMENT_FIELDS`.
-        exponents: Shape (n, 512); None where no histogram was taken.
-        buffer: Where to.
+        exponents: Shape (n, 512); None without histograms.
+        buffer: The buffer.
 
     Raises:
-        ShapeMismatch: The shapes do not fit.
+        ShapeMismatch: The shapes do not match.
     """
     if not len(rows):
         return
@@ -317,12 +317,12 @@ def merge_reduced(
 
 
 def dense(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array whose elements lie side by side in memory in the machine's own byte order.
+    """Return the array dense in memory and in native byte order.
 
-    In any order of the axes, which does not matter to statistics: one that lies in columns is read as it lies.
+    The order of axes is kept, because it does not affect statistics: a column-major array is not copied.
 
     Raises:
-        UnsupportedCapture: Its elements are no numbers that statistics are defined for.
+        UnsupportedCapture: Statistics are not defined for its type.
     """
     dtype = array.dtype
     if _code_of(dtype) is None:
@@ -339,7 +339,7 @@ def raw_array(array: NDArray[Any]) -> RawTensor:
 
 
 _SMALL = ("float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
-"""Beginnings of the names of ml_dtypes' narrow types: float32 holds every value of them."""
+"""Prefixes of ml_dtypes' narrow types, all of whose values float32 can represent."""
 
 
 def _as_known(array: NDArray[Any]) -> NDArray[Any]:
@@ -354,11 +354,12 @@ def _code(array: NDArray[Any]) -> int:
 
 @functools.lru_cache(256)
 def _code_of(dtype: np.dtype[Any]) -> int | None:
-    """Return how the native loop calls a type; None: it knows none. NumPy puts a type's name together each time."""
+    """Return the native loop's code of a type; None: unsupported. Cached, because NumPy builds the name on each
+    access."""
     return native.DTYPE_CODES.get(dtype.name)
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Return where the first element of an array lies."""
+    """Return the address of an array's first element."""
     return cast("int", array.__array_interface__["data"][0])
 

@@ -1,4 +1,4 @@
-"""Cached recipes for reading arrays: what is recorded of each, and in which row."""
+"""Cached recipes for reading arrays: what to record of each, and in which row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barograph.capture.session import Session
 
 WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
-"""Kinds whose units can be told apart."""
+"""Kinds with units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class About:
     """Metadata of arrays.
 
     Attributes:
-        layers: Path to the class of the layer an array belongs to.
-        wholes: Path to the elements of the whole tensor, where the array is this process's part of it.
-        unit_axis: The axis whose index tells the units of a layer's output apart.
+        layers: Path to the class of the array's layer.
+        wholes: Path to the number of elements of the whole tensor, if the array is this process's part of it.
+        unit_axis: Axis of the units of a layer's output.
     """
 
     layers: Mapping[str, str]
@@ -40,13 +40,13 @@ class Recipe:
     """How an array was last read.
 
     Attributes:
-        key: Of its record.
-        taking: What is taken of it; None: nothing.
-        dtype: Of its elements, then.
-        code: Their number in calls by address.
-        row: Where its statistics go.
-        histogram: Of it, as calls by address have it.
-        asks_for_more: Units are taken, or all elements, and not the statistics of the whole alone.
+        key: Key of its record.
+        taking: Statistics to record; None: none.
+        dtype: Its element type then.
+        code: Code of the type in native calls.
+        row: Row of its statistics.
+        histogram: Histogram mode in native calls.
+        asks_for_more: Units or whole elements are requested, not only statistics.
     """
 
     key: Key
@@ -62,9 +62,9 @@ class Recipes:
     """The recipes for arrays of one kind under one mask, by path.
 
     Args:
-        session: Whose plan says what is taken.
-        kind: Of the arrays.
-        mask: What is taken.
+        session: Its plan determines what to record.
+        kind: Kind of the arrays.
+        mask: What to record.
     """
 
     def __init__(self, session: Session, kind: Kind, mask: int) -> None:
@@ -74,7 +74,7 @@ class Recipes:
         self._known: dict[str, Recipe] = {}
 
     def of(self, path: str, about: About) -> Recipe:
-        """Return how an array is read, whatever its type."""
+        """Return the recipe of an array, with any type."""
         found = self._known.get(path)
         if found is None:
             key = Key(self._kind, canonical_path(path))
@@ -83,7 +83,7 @@ class Recipes:
         return found
 
     def of_type(self, path: str, dtype: np.dtype[Any], about: About) -> Recipe:
-        """Return how an array is read whose elements are of this type."""
+        """Return the recipe of an array with elements of this type."""
         found = self.of(path, about)
         if found.taking is not None and (found.dtype is None or found.dtype != dtype):
             found = self._known[path] = self._recipe(found.key, found.taking, path, dtype, about)

@@ -1,6 +1,6 @@
 """Records arrays and numbers that are passed in a step or an evaluation, if they are due.
 
-Everything here may be called in any order; whether it belongs to a step or to an evaluation, `ArraySteps` knows.
+The methods may be called in any order; `ArraySteps` assigns their data to a step or an evaluation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TOTAL = "total"
-"""Path of the loss that is minimised."""
+"""Path of the minimized loss."""
 
 Number = float | Callable[[], float]
 Reduced = tuple[Any, Any]
@@ -56,7 +56,7 @@ class ArrayRecorder:
         self._reader = ArrayReader(session)
         self._updates = UpdateReader(session.plan, self._reader)
 
-    # What is due
+    # Queries for due data
 
     def due(self, *kinds: Kind) -> bool:
         """Return whether any of these kinds is recorded in the current step or evaluation.
@@ -111,7 +111,7 @@ class ArrayRecorder:
         """
         return self.entry.guarded(doing)
 
-    # What belongs to a step or an evaluation
+    # Records of a step or an evaluation
 
     @entry_point("reading arrays")
     def take(

@@ -1,4 +1,4 @@
-"""The steps of an integration for arrays: whose they are, what is taken of them, and what was gathered."""
+"""The steps of an array integration: their optimizer, their mask, and their gathered records."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class ArraySteps:
     """One series of steps, and the evaluations between them.
 
     Args:
-        session: Publishes.
+        session: Publishes the records.
         label: Name of the optimizer, if a training has several. None: it has one.
 
     Attributes:
-        evaluation: The evaluation under way.
-        allowance: What is taken of the step.
-        train: What was gathered in the step under way.
+        evaluation: The current evaluation.
+        allowance: Decides what to record of a step.
+        train: Gathered records of the current step.
         have_begun: Whether any data was passed.
     """
 
@@ -37,7 +37,7 @@ class ArraySteps:
         self._took = False
 
     def begin(self) -> None:
-        """Settle, with the first of all that is handed over, whose steps these are."""
+        """Determine the optimizer of the steps, when the first data is passed."""
         session = self._session
         session.began()
         if self.have_begun:
@@ -67,7 +67,7 @@ class ArraySteps:
 
     @property
     def label(self) -> str:
-        """Name of the optimizer; "" where none is known."""
+        """Name of the optimizer; "" if unknown."""
         return self._label or ""
 
     @property
@@ -76,29 +76,29 @@ class ArraySteps:
         return self._session.counts.made(self.label) if self.have_begun else self._session.counts.first_step
 
     def mode(self) -> Mode:
-        """Return in which mode data is passed now."""
+        """Return the current mode."""
         return self.evaluation.mode or self._session.script.mode or Mode.TRAIN
 
     def mask(self) -> int:
-        """Return what is taken of the current step or evaluation."""
+        """Return the mask of the current step or evaluation."""
         mode = self.mode()
         if mode is Mode.TRAIN:
             return self.allowance.for_step_of(self.label)
         return self.evaluation.mask(self._session.counts.made(self.label), mode)
 
     def take_everything(self) -> None:
-        """Take every selected tensor of the current step or evaluation, whatever it costs."""
+        """Record every selected tensor of the current step or evaluation, at any cost."""
         if self.mode() is Mode.TRAIN:
             self.allowance.take_everything()
         else:
             self.evaluation.take_everything()
 
     def buffer(self) -> StepBuffer:
-        """Return where the data of the current step or evaluation is gathered."""
+        """Return the buffer of the current step or evaluation."""
         return self.train if self.mode() is Mode.TRAIN else self.evaluation.buffer
 
     def note_took(self, took: bool) -> None:
-        """Note whether anything was recorded that is due."""
+        """Note whether anything due was recorded."""
         if self.mode() is Mode.TRAIN:
             self._took |= took
         else:
@@ -118,7 +118,7 @@ class ArraySteps:
         self.evaluation.end(self.mode())
 
     def flush(self) -> None:
-        """Publish what is left when the run closes."""
+        """Publish pending records when the run closes."""
         self.end_evaluation()
         if self.train.tensors:
             self._session.end_evaluation(self.train, Mode.TRAIN)

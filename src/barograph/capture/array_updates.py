@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class UpdateReader:
-    """Keeps the weights whose update is due until it has been made.
+    """Keeps weights until their update has been made.
 
     Args:
-        plan: What is asked for.
+        plan: What to record.
         reader: Reads weights and updates.
     """
 
@@ -40,7 +40,7 @@ class UpdateReader:
         Args:
             weights: Path to array, or to a function that returns it.
             layers: Path to the class of its layer.
-            mask: What is taken of the step.
+            mask: Mask of the step.
             copy: The arrays may change.
         """
         self._before = {}
@@ -54,7 +54,7 @@ class UpdateReader:
         return self._plan.taking(mask, Key(Kind.UPDATE, canonical_path(path)), layers.get(path, "")) is not None
 
     def after(self, weights: Mapping[str, Any], about: About, mask: int, buffer: StepBuffer) -> bool:
-        """Read weights, and their difference from those that were kept; return whether anything was."""
+        """Read weights and their difference from the kept ones; return whether any was read."""
         before, self._before = self._before, {}
         took = self._reader.read_updated(weights, before, about, mask, buffer)
         if before:
@@ -62,7 +62,7 @@ class UpdateReader:
         return took
 
     def forget(self) -> None:
-        """Let go of what was kept: the step has ended."""
+        """Release the kept weights at the end of the step."""
         if self._before:
             self._copies.settle()
         self._before = {}

@@ -15,9 +15,9 @@ from barograph.model.launch_variable import LAUNCH_VARIABLE, integrations_from_l
 
 
 def arm() -> None:
-    """Begin to record once a framework that can be recorded has been imported."""
+    """Start recording once a supported framework has been imported."""
     if '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
-        # Before the script's first line: data may be read and things printed before a framework is imported.
+        # Before the script's first line: it may read data and print before it imports a framework.
         atexit.register(leave_word, surroundings.begin(), os.getpid())
     armed.arm(_begin, _modules_waited_for())
 
@@ -26,7 +26,7 @@ def _modules_waited_for() -> list[str]:
     try:
         listed = integrations_from_launch(json.loads(os.environ.get(LAUNCH_VARIABLE) or "{}"))
     except (ValueError, TypeError, AttributeError):
-        listed = None  # whoever begins the recording reports it; a process that does not train must not fail
+        listed = None  # reported when the recording starts; a process that does not train must not fail
     return [item.module for item in (installed_integrations().found if listed is None else listed)]
 
 

@@ -1,4 +1,4 @@
-"""Collects the statistics of a step: a table of row meanings, and the rows of one step."""
+"""Collects the statistics of a step: a table of subjects by row, and the rows of one step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowTable:
         return len(self._subjects)
 
     def row(self, subject: Subject) -> int:
-        """Return the row of `subject`, a new one if its key and layer were not met before."""
+        """Return the row of `subject`; a new one for a new key and layer."""
         identity = (subject.key, subject.layer)
         row = self._rows.get(identity)
         if row is None:
@@ -49,7 +49,7 @@ class RowTable:
         return row
 
     def subjects(self) -> tuple[Subject, ...]:
-        """Return all subjects by row; the same object as long as none was added."""
+        """Return all subjects by row; the same object until one is added."""
         if len(self._frozen) != len(self._subjects):
             self._frozen = tuple(self._subjects)
         return self._frozen
@@ -63,10 +63,10 @@ class _Units:
 
 
 class Gathered(Protocol):
-    """A value collected during a step or an evaluation, which yields numbers at its end."""
+    """A value collected during a step or an evaluation, which is converted to numbers at its end."""
 
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
-        """Put the numbers into `buffer`, or have a function called that will: `StepBuffer.defer`."""
+        """Write the numbers to `buffer`, or pass it a function that will: `StepBuffer.defer`."""
 
 
 @dataclass(slots=True)
@@ -74,14 +74,14 @@ class StepBuffer:
     """The data collected in one step; rows are allocated on first use.
 
     Attributes:
-        exponents: (capacity, EXPONENT_BINS) once a histogram was asked for, else None.
+        exponents: (capacity, EXPONENT_BINS) once a histogram was requested, else None.
         scalars: Plain numbers.
         tensors: Whole tensors.
-        losses: Path to the sum of the values that a loss took in the micro-batches of this step, and how many.
-        deferred: What is still on its way from a device, see `defer`.
-        gathered: What tells its numbers when the step ends.
-        prefix: Begins the paths of losses, where the data of an evaluation are not those that rules compare with
-            training: of it the losses are recorded, how layers were called, and which samples training had met.
+        losses: Path to the sum of a loss over the micro-batches of this step, and their number.
+        deferred: Pending transfers from a device, see `defer`.
+        gathered: Values that are converted to numbers at the end of the step.
+        prefix: Prefix of loss paths in an evaluation whose data rules do not compare with training. Only its losses,
+            the modes of its layers and repeated training samples are recorded.
     """
 
     exponents: NDArray[int64] | None = None
@@ -95,10 +95,10 @@ class StepBuffer:
     _units: dict[int, _Units] = field(default_factory=dict)
 
     def defer(self, merge_in: Callable[[StepBuffer], None]) -> None:
-        """Have something merged in that is still on its way from a device: called once, with this buffer.
+        """Merge data in transfer from a device later: `merge_in` is called once, with this buffer.
 
-        That is in the writer's thread, or here, once a thousand others have come since (as in a long evaluation): by
-        then it has arrived, so nothing waits, and what is under way does not grow with the evaluation.
+        The writer's thread calls it; or this one after a thousand more were added (as in a long evaluation): by then
+        the data have arrived, so nothing blocks, and the number of pending transfers is bounded.
         """
         self.deferred.append(merge_in)
         if len(self.deferred) >= 2 * _MOST_DEFERRED:
@@ -114,7 +114,7 @@ class StepBuffer:
         return self._moments
 
     def reserve(self, rows: int, *, histogram: bool) -> None:
-        """Make room for rows 0 to `rows` - 1, with histograms if asked."""
+        """Allocate rows 0 to `rows` - 1, with histograms if requested."""
         capacity = len(self.moments)
         if rows > capacity:
             more = max(rows, 2 * capacity) - capacity
@@ -127,10 +127,10 @@ class StepBuffer:
             self.exponents = np.concatenate([self.exponents, extra])
 
     def unit_columns(self, row: int, units: int, count: int, bound: float) -> NDArray[float64]:
-        """Return the (units, len(UNIT_FIELDS)) array that `count` more elements a unit are merged into.
+        """Return the (units, len(UNIT_FIELDS)) array for merging `count` more elements per unit.
 
-        A layer that returns another number of units than before in one step starts afresh: units of
-        different shapes do not merge.
+        If the number of units of a layer changes within a step, the array is reset, because units of different shapes
+        do not merge.
         """
         known = self._units.get(row)
         if known is None or len(known.columns) != units:
@@ -142,53 +142,53 @@ class StepBuffer:
         return known.columns
 
     def begin_units(self, row: int, other: StepBuffer) -> None:
-        """Have the units of a row go on from those that another buffer has, which stay as they are; once for a row."""
+        """Initialize the units of a row with a copy of those in another buffer; once per row."""
         known = other._units.get(row)
         if known is not None and row not in self._units:
             self._units[row] = _Units(known.count, known.bound, known.columns.copy())
 
     def replace_units(self, other: StepBuffer) -> None:
-        """Have all units that another buffer has, in the place of those of the same rows."""
+        """Replace units by those of another buffer, row by row."""
         self._units.update(other._units)
 
     def settle(self, *, training: bool) -> None:
-        """Have everything that comes bit by bit tell its numbers: nothing more will come."""
+        """Convert all gathered values to numbers, at the end."""
         gathered, self.gathered = self.gathered, {}
         for item in gathered.values():
             item.settle(self, training=training)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was gathered."""
+        """Whether the buffer is empty."""
         return self.light and not (self.scalars or self.losses or self.gathered)
 
     @property
     def light(self) -> bool:
-        """Whether there are plain numbers alone, and none of them still on its way."""
+        """Whether there are only plain numbers, and none is in transfer."""
         return self._moments is None and not (self.tensors or self.deferred)
 
     @property
     def holds_numbers_alone(self) -> bool:
-        """Whether nothing but losses and other plain numbers was gathered, and all of them are here."""
+        """Whether there are only losses and other plain numbers, and none is in transfer."""
         return self.light and not self.gathered
 
     def numbers(self) -> dict[Key, float]:
-        """Return the plain numbers: of a loss, the mean over the micro-batches."""
+        """Return the plain numbers; losses as means over the micro-batches."""
         losses = {Key(Kind.LOSS, self.prefix + path): total / count for path, (total, count) in self.losses.items()}
         kept = self.scalars if not self.prefix else {
             key: value for key, value in self.scalars.items() if self._is_kept(key.path.partition("[")[0])}
         return {**kept, **losses}
 
     def _is_kept(self, path: str) -> bool:
-        # That training has met the samples it is known to be evaluated on is no leak.
+        # If the evaluation data are known training samples, repeated samples are no leak.
         return path in _OF_ANY_PASS or (path in _OF_SAMPLES and not self.prefix.startswith("train"))
 
     def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
-        """Return what was gathered as the records of `step`; the buffer must not be used again.
+        """Return the collected data as the records of `step`; the buffer must not be used again.
 
         Args:
-            step: Which step it was.
-            subjects: Of the rows, as the table had them when the step ended.
+            step: The step.
+            subjects: Subjects of the rows at the end of the step.
         """
         for merge_in in self.deferred:
             merge_in(self)
@@ -208,7 +208,7 @@ class StepBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """Memory that the gathered rows hold."""
+        """Memory of the collected rows."""
         rows = sum(array.nbytes for array in (self._moments, self.exponents) if array is not None)
         units = sum(item.columns.nbytes for item in self._units.values())
         waiting = _DEFERRED_BYTES * len(self.deferred)
@@ -217,12 +217,12 @@ class StepBuffer:
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """A step with numbers still in transfer; the writer thread waits for them, training does not.
+    """A step with numbers in transfer; the writer thread waits for them, training does not.
 
     Attributes:
-        buffer: What was gathered.
-        step: Which step.
-        subjects: Of the rows.
+        buffer: Collected data.
+        step: The step.
+        subjects: Subjects of the rows.
     """
 
     buffer: StepBuffer
@@ -231,9 +231,9 @@ class PendingStep:
 
     @property
     def size_bytes(self) -> int:
-        """Memory it holds."""
+        """Size in memory."""
         return self.buffer.size_bytes
 
     def resolve(self) -> StepRecords:
-        """Return the records, waiting for the device where something is on its way."""
+        """Return the records, waiting for the device if necessary."""
         return self.buffer.records(self.step, self.subjects)

@@ -7,24 +7,24 @@ import math
 from barograph.model.checkpoints import CheckpointSettings
 
 _FIRST_SECS = 30.0
-"""Where the cost of a checkpoint decides, the first one, which measures it, is saved that soon."""
+"""With `auto`, time of the first checkpoint, which measures the cost."""
 _WEIGHT = 0.5
-"""Of the newest cost in the mean: stores and machines change."""
+"""Weight of the newest cost in the mean: stores and machines change."""
 
 
 class Cadence:
     """Decides when a checkpoint is due.
 
-    With `auto` the interval is that of Young (1974), to first order the best:
+    With `auto`, the interval is Young's (1974), a first-order optimum:
 
         interval = √(2 · cost · mean time between failures)
 
-    Daly (2006) corrects it by the cost of one checkpoint where that is no small part of the time between failures;
-    there, and below one cost, the interval is held at the time between failures.
+    Daly (2006) corrects it by the cost of one checkpoint if that is large relative to the time between failures; there,
+    and below one cost, the interval is limited to the time between failures.
 
     Args:
-        settings: As the user set them.
-        now_secs: By a clock that only rises.
+        settings: Settings of the user.
+        now_secs: Time by a monotonic clock.
 
     Example:
         >>> cadence = Cadence(CheckpointSettings(auto=True, mtbf_hours=1.0), now_secs=0.0)
@@ -41,7 +41,7 @@ class Cadence:
 
     @property
     def interval_secs(self) -> float:
-        """Seconds from one to the next that is due by time; infinite where time makes none due."""
+        """Seconds between checkpoints due by time; infinite if none are."""
         settings = self._settings
         intervals = [math.inf]
         if settings.every_minutes is not None:
@@ -52,7 +52,7 @@ class Cadence:
         return min(intervals)
 
     def begins(self, steps: int) -> None:
-        """Note how many steps had been made when this began; said once."""
+        """Note the number of earlier steps; called once."""
         if self._steps is None:
             self._steps = steps
 
@@ -61,7 +61,7 @@ class Cadence:
         return self.due_by_steps(steps) or self.due_by_time(now_secs)
 
     def due_by_steps(self, steps: int) -> bool:
-        """Return whether the number of steps makes one due: at the same step in each worker of a training."""
+        """Return whether one is due by the number of steps, which is the same in each worker of a training."""
         every = self._settings.every_steps
         return every is not None and self._steps is not None and steps // every > self._steps // every
 
@@ -70,19 +70,19 @@ class Cadence:
         return now_secs - self._at_secs >= self.interval_secs
 
     def took(self, steps: int, now_secs: float, *, cost_secs: float) -> None:
-        """Note that one was saved, and what it cost."""
+        """Note a saved checkpoint and its cost."""
         known = cost_secs if math.isnan(self.cost_secs) else self.cost_secs
         self.cost_secs = known + _WEIGHT * (cost_secs - known)
         self._steps, self._at_secs = steps, now_secs
 
 
 def best_interval_secs(cost_secs: float, mtbf_secs: float) -> float:
-    """Return the seconds of training between two checkpoints that lose the least time, of saving and of dying.
+    """Return the interval between checkpoints that minimizes the time lost by saving and by failures.
 
     interval = √(2 · cost · mtbf)
 
     Args:
-        cost_secs: Of saving one, >= 0.
+        cost_secs: Cost of saving one, >= 0.
         mtbf_secs: Mean time between failures, above 0.
 
     Returns:

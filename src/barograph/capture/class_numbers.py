@@ -20,9 +20,9 @@ _LEAST_BALANCE = 0.2
 class ClassNumbers:
     """Collects the targets of one loss over the steps of a training, and classifies them.
 
-    Class numbers are whole, begin with 0, leave none out, and each comes up often and about as often as the
-    others. Ages and years do not begin with 0; counts (of bicycles, of clicks) have values that are rare; ratings
-    begin with 1. Where classes are unequal this sees nothing: it shall not cry wolf.
+    Class numbers are integers, start at 0 without gaps, and each is frequent, about as frequent as the others. Ages and
+    years do not start at 0; counts (of bicycles, of clicks) have rare values; ratings start at 1. Unbalanced classes
+    are not detected, to avoid false alarms.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ClassNumbers:
         self._lock = threading.Lock()
 
     def note(self, targets: NDArray[float64]) -> None:
-        """Take in the targets of a step."""
+        """Add the targets of a step."""
         if self._other or not len(targets):
             return
         if not bool(np.all((targets >= 0) & (targets < _MOST_CLASSES) & (targets == np.floor(targets)))):
@@ -42,7 +42,7 @@ class ClassNumbers:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether they look like class numbers; None: too few have been seen to tell.
+        """Whether they look like class numbers; None: too few targets so far.
 
         Example:
             >>> numbers = ClassNumbers()

@@ -19,11 +19,11 @@ _FRAMEWORKS = {
 
 
 def leave_word(around: Surroundings, process: int) -> None:
-    """Leave to whoever started this process what nobody else has taken.
+    """Write a note for the parent process with what no writer process has received.
 
     Args:
-        around: What was taken down.
-        process: That it was taken down in: a child that was forked since has none to leave.
+        around: Recorded surroundings.
+        process: Process ID of the recording process: a forked child writes no note.
     """
     parent, _, path = os.environ.get(COMMAND_NOTE_VARIABLE, "").partition(":")
     if around.is_handed_over or os.getpid() != process or parent != str(os.getppid()):
@@ -37,12 +37,12 @@ def leave_word(around: Surroundings, process: int) -> None:
 
 
 def _write(path: str, around: Surroundings) -> None:
-    import json  # loaded by a process that ends now, and by no other
+    import json  # only in a process that is exiting
 
     opened, beyond = around.opened_since(0)
     printed, left_out = around.take_printed()
     options = {name: [option.value, option.flags] for name, option in around.options_seen().items()}
-    # In ASCII, since what is no Unicode may have been printed, and named.
+    # In ASCII, since output and names may contain invalid Unicode.
     with open(path, "w", encoding="ascii") as file:
         json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options,
                    "frameworks": imported_frameworks(), "loops": has_loop(_main_file())}, file)
@@ -54,7 +54,7 @@ def imported_frameworks() -> list[str]:
 
 
 def _main_file() -> str | None:
-    # Python has removed `__main__.__file__` of a script when it calls what was registered with atexit.
+    # Python has deleted `__main__.__file__` when it calls atexit functions.
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec.origin if spec is not None else next(iter(sys.argv), None)
 

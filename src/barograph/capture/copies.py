@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from barograph.measures import native
 
 KEPT_BYTES = 64 * 2**20
-"""Most that copies may take between two recorded steps; to have little memory anew costs more than to copy."""
+"""Maximum memory of copies kept between two recorded steps: fetching new memory takes longer than copying."""
 
 
 class Copies:
@@ -21,10 +21,10 @@ class Copies:
         self._copies: dict[str, NDArray[Any]] = {}
 
     def of(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return copies, elements lying as in the arrays; they hold until others are asked for under their paths.
+        """Return copies in the arrays' memory layout, valid until the next call for the same paths.
 
         Args:
-            arrays: By path; their elements lie side by side, in any order of the axes.
+            arrays: Dense arrays by path, with any order of axes.
         """
         copies = {path: self._room(path, array) for path, array in arrays.items()}
         places = [(copies[path].__array_interface__["data"][0], array.__array_interface__["data"][0], array.nbytes)
@@ -40,6 +40,6 @@ class Copies:
         return copy
 
     def settle(self) -> None:
-        """Let go of all, unless they are small: none is needed until the next step."""
+        """Release all copies until the next step, unless they are small."""
         if sum(copy.nbytes for copy in self._copies.values()) > KEPT_BYTES:
             self._copies.clear()

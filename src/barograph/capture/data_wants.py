@@ -23,19 +23,19 @@ class DataWants:
     """The facts to record in a step.
 
     Attributes:
-        batch: Statistics of what the model was fed.
-        size: How many samples that were.
-        digest: What its content was.
-        samples: Whether its samples were met before.
-        padding: The shares of frequent values among whole numbers.
-        target_in_input: Whether what is to be learned stands in the input.
-        labels: Labels and answers, counted.
-        label_range: The least and the greatest label, and how many classes there are.
-        loss_weighted: Whether the loss weighs classes or samples.
-        rows: Whether logits were taken for probabilities, or the reverse.
-        targets: Statistics of what a distance is taken to.
-        class_numbers: Whether that is numbers of classes.
-        loader: What the loader tells.
+        batch: Statistics of the model's inputs.
+        size: Number of samples.
+        digest: Digest of the content.
+        samples: Whether its samples occurred before.
+        padding: Shares of frequent values among integers.
+        target_in_input: Whether the input contains the targets.
+        labels: Counts of labels and predictions.
+        label_range: Smallest and largest label, and number of classes.
+        loss_weighted: Whether the loss weights classes or samples.
+        rows: Whether logits were used as probabilities, or the reverse.
+        targets: Statistics of the targets of a distance.
+        class_numbers: Whether these targets are class numbers.
+        loader: Facts about the loader.
     """
 
     batch: bool = False
@@ -54,12 +54,12 @@ class DataWants:
 
     @property
     def of_input(self) -> bool:
-        """Whether the forward pass of a model has to be listened to."""
+        """Whether forward passes of models must be observed."""
         return self.batch or self.size or self.digest or self.samples or self.padding or self.target_in_input
 
     @property
     def of_loss(self) -> bool:
-        """Whether what a loss function is handed has to be looked at."""
+        """Whether arguments of loss functions must be inspected."""
         return (
             self.labels or self.label_range or self.loss_weighted or self.rows or self.targets or self.class_numbers
             or self.target_in_input or self.samples
@@ -70,9 +70,9 @@ NOTHING = DataWants()
 
 
 def data_wants(plan: Plan, mask: int, *, training: bool) -> DataWants:
-    """Return what the masked Selections of a plan want to know of labels, predictions and data.
+    """Return the facts about labels, predictions and data that the masked Selections request.
 
-    What is a property of the script and not of its data is looked for in training alone.
+    Properties of the script rather than its data are only checked in training.
     """
     kinds = plan.kinds(mask)
     if not kinds & (_DATA | _TENSORS):
@@ -81,8 +81,8 @@ def data_wants(plan: Plan, mask: int, *, training: bool) -> DataWants:
     def any_of(facts: Iterable[Fact]) -> bool:
         return Kind.FACT in kinds and any(_asks(plan, mask, item) for item in facts)
 
-    # Which samples training was fed must be known before an evaluation can be compared with them, and the more
-    # of them the better: so they are looked at in every step that is recorded.
+    # An evaluation can only be compared with known training samples, the more the better, so they are noted in every
+    # recorded step.
     samples = any_of(_SAMPLES) or any(_asks(plan, plan.everything(Mode.EVAL), item) for item in _SAMPLES)
     return DataWants(
         batch=Kind.BATCH in kinds,
@@ -102,5 +102,5 @@ def data_wants(plan: Plan, mask: int, *, training: bool) -> DataWants:
 
 
 def _asks(plan: Plan, mask: int, fact: Fact) -> bool:
-    # A pattern may ask for what stands in brackets behind the name.
+    # A pattern may ask for a name with brackets.
     return any(plan.taking(mask, Key(Kind.FACT, path)) is not None for path in (fact.value, f"{fact.value}[0]"))

@@ -14,35 +14,35 @@ _P = ParamSpec("_P")
 
 
 class EntryPoint:
-    """Wraps our code that a training waits for; nested calls count as part of it.
+    """Wraps code of ours that runs in the training; nested calls count as part of the outer one.
 
-    Frameworks call back from threads of their own, and all write into one step, so one is let in at a time.
+    Frameworks call back from their own threads, and all write into one step, so only one may enter at a time.
     """
 
     __slots__ = ("_depth", "_lock", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        # One for all integrations of a session: estimators are fitted in threads side by side.
+        # Shared by all integrations of a session: estimators are fitted in parallel threads.
         self._lock = session.guard.lock
         self._depth = 0
 
     def guarded(self, doing: str) -> Passage:
-        """Return what a block runs in: an error in it becomes one warning, and its time is part of the price.
+        """Return a context for a block: its error becomes one warning, and its time counts as cost.
 
         Args:
-            doing: What the block does, for people, should it fail.
+            doing: Description of the block for the warning.
         """
         return Passage(self, doing)
 
     def enters(self) -> bool:
-        """Let the caller in; return whether it came from the training, and not from code of ours."""
+        """Enter; return whether the caller is the training rather than code of ours."""
         self._lock.acquire()
         self._depth += 1
         return self._depth == 1
 
     def leaves(self) -> None:
-        """Let the caller out."""
+        """Leave."""
         self._depth -= 1
         self._lock.release()
 
@@ -68,7 +68,7 @@ class Passage:
         self._entry.leaves()
         if not outermost:
             return False
-        # What belongs to starting up has its own account.
+        # Start-up time is counted separately.
         session.price.charge(cpu_secs() - self._begin - (session.startup.cpu_secs - self._started_secs))
         if isinstance(error, Exception):
             session.guard.caught(error, self._doing)
@@ -87,10 +87,10 @@ _Self = TypeVar("_Self", bound=_HasEntry)
 def entry_point(
     doing: str,
 ) -> Callable[[Callable[Concatenate[_Self, _P], None]], Callable[Concatenate[_Self, _P], None]]:
-    """Make a method one of the ways into training, by its object's `entry`; once the run is closed it does nothing.
+    """Make a method an entry point from training, using its object's `entry`; does nothing after the run is closed.
 
     Args:
-        doing: What it does, for people, should it fail.
+        doing: Description of the method for the warning.
     """
 
     def decorate(method: Callable[Concatenate[_Self, _P], None]) -> Callable[Concatenate[_Self, _P], None]:

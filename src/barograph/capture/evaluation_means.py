@@ -17,7 +17,7 @@ class EvaluationMeans:
         self._values: dict[Key, list[float]] = {}
 
     def add(self, integration: ArrayIntegration, key: Key, value: float | Callable[[], float]) -> None:
-        """Have a metric recorded once its device has it."""
+        """Record a metric when its device has computed it."""
         def put(buffer: StepBuffer) -> None:
             if buffer is not self._of:
                 self._of, self._values = buffer, {}

@@ -17,31 +17,31 @@ from typing import Any
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _PASSAGES = frozenset({"tqdm", "rich", "alive_progress", "progressbar"})
-"""Libraries that show how far a loop is, and change nothing of it."""
+"""Libraries that only show the progress of a loop."""
 _MOST_CODES = 64
 _STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
 
 
 def frames_of_script(frame: FrameType | None) -> list[FrameType]:
-    """Return the frames of the user's own code, from the innermost on.
+    """Return the frames of the user's own code, the innermost first.
 
     Args:
-        frame: Where to begin.
+        frame: Start of the search.
     """
     return [item for item in _outwards(frame) if is_of_script(item.f_code.co_filename)]
 
 
 def is_of_script(filename: str) -> bool:
-    """Return whether a file is the user's own code: no library's, and none of ours."""
+    """Return whether a file is the user's own code rather than a library's or ours."""
     return not (filename.startswith((_PACKAGE, "<", *_STANDARD)) or "site-packages" in filename
                 or "dist-packages" in filename)
 
 
 def library_that_asks(frame: FrameType | None) -> str:
-    """Return which library's loop asks for a batch; "" where it is the script's own.
+    """Return the library whose loop requests a batch; "" if the script's own loop does.
 
     Args:
-        frame: That calls us.
+        frame: Frame of the caller.
     """
     for item in _outwards(frame):
         filename = item.f_code.co_filename
@@ -56,27 +56,27 @@ def library_that_asks(frame: FrameType | None) -> str:
 
 
 def place_of(frame: FrameType) -> str:
-    """Return which function a frame runs, as it is told from others."""
+    """Return the identity of the function of a frame."""
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_name}"
 
 
 def loop_names(frame: FrameType) -> list[tuple[str, ...]]:
-    """Return what the `for` loops around the place of a frame count with, from the outermost on: names of variables.
+    """Return the target variables of the `for` loops around the current line of a frame, the outermost first.
 
-    The loop that asks for its next item at this moment is among them, the last.
+    The loop that currently requests its next item is the last one.
     """
     return [_targets(frame.f_code, begin) for begin, end in _loops(frame.f_code) if begin <= frame.f_lasti < end]
 
 
 def asks_now(frame: FrameType) -> bool:
-    """Return whether a `for` loop of this frame asks for its next item at this moment."""
+    """Return whether a `for` loop of this frame currently requests its next item."""
     return any(begin == frame.f_lasti for begin, _ in _loops(frame.f_code))
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of the variables of a frame, and leave none in it.
+    """Return a copy of the variables of a frame, without keeping one in the frame.
 
-    Before PEP 667 a function's frame keeps the copy that it was asked for, and with it every object in there alive.
+    Before PEP 667, a function's frame keeps the copy, and with it every object in it alive.
     """
     found = dict(frame.f_locals)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -85,10 +85,10 @@ def locals_of(frame: FrameType) -> dict[str, Any]:
 
 
 def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
-    """Let variables of a frame that runs hold other values."""
+    """Set variables of a running frame."""
     if not values:
         return
-    # Asked for once: before PEP 667 what a function's frame shows of its variables is a copy, made anew each time.
+    # Fetched once: before PEP 667, each access to `f_locals` of a function's frame makes a new copy.
     shown = frame.f_locals
     shown.update(values)
     if shown is not frame.f_globals and sys.version_info < (3, 13):
@@ -96,19 +96,19 @@ def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
 
 
 def count_on(iterator: Any, more: int, frame: FrameType) -> None:
-    """Let what counts the items of an iterator (`enumerate`) stand where it would after so many more.
+    """Advance a counter of an iterator's items (`enumerate`) as if that many more had been counted.
 
     Args:
-        iterator: Whose items are counted, by itself or through generators that run now, as those of a progress bar.
-        more: How many items.
-        frame: That asks it for the next.
+        iterator: Counted iterator, used directly or through running generators such as a progress bar's.
+        more: Number of items.
+        frame: Frame that requests its next item.
     """
     running = {item for item in _outwards(frame) if item.f_code.co_flags & inspect.CO_GENERATOR}
     holders = [iterator, *(item for item in (gc.get_objects() if running else ())
                            if type(item) is GeneratorType and item.gi_frame in running)]
     for counter in gc.get_referrers(*holders):
         if type(counter) is enumerate:
-            # Of an enumerate only reading its count is offered; it is the first word of the object.
+            # Python only offers to read an enumerate's counter; it is the first field of the object.
             count = ctypes.c_ssize_t.from_address(id(counter) + object.__basicsize__)
             if count.value == counter.__reduce__()[1][1]:
                 count.value += more
@@ -137,7 +137,7 @@ def _targets(code: CodeType, begin: int) -> tuple[str, ...]:
         elif item.opname in _STORES:
             names.append(str(item.argval))
             wanted -= 1
-        elif item.opname.startswith("STORE_FAST_"):  # two at once, from Python 3.13 on
+        elif item.opname.startswith("STORE_FAST_"):  # two variables at once, since Python 3.13
             names += [str(name) for name in item.argval if isinstance(item.argval, tuple)]
             wanted -= 2
         else:

@@ -17,7 +17,7 @@ _MAX_PROBLEMS = 50
 
 
 class BarographWarning(UserWarning):
-    """Barograph could not do something; training goes on."""
+    """Barograph could not do something; training continues."""
 
 
 class Guard:
@@ -26,7 +26,7 @@ class Guard:
     Every hook and wrapper runs inside it. With `strict`, the error is raised in the script instead.
 
     Attributes:
-        lock: Held by whichever integration of several records something.
+        lock: Held by the integration that currently records.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -51,7 +51,7 @@ class Guard:
         if self.strict or _from_signal_handler(error):
             raise error
         kind, origin = type(error).__name__, _origin(error)
-        # What the message says may differ each time; the place in the code and the kind of error do not.
+        # The message may differ each time; the code position and the exception type do not.
         self.report(f"{doing} failed: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
 
     def note(self, problem: str) -> None:
@@ -76,7 +76,7 @@ class Guard:
         self._problems[cause] = problem, 1
         frame = _user_frame()
         message = f"Barograph: {problem.rstrip('.')}. {outcome}".rstrip()
-        # A script that turns warnings into errors must not die of one of ours: then it is printed.
+        # A script that turns warnings into errors must not die of one of ours: print it instead.
         try:
             warnings.warn_explicit(message, BarographWarning, *_place(frame))
         except BarographWarning:
@@ -85,13 +85,13 @@ class Guard:
 
 
 def _from_signal_handler(error: Exception) -> bool:
-    """Return whether the script's own handler of a signal raised this: Python calls it between any two lines."""
+    """Return whether the script's own signal handler raised this: Python calls it between any two lines."""
     handlers = {code for number in signal.valid_signals() if (code := _code_of(signal.getsignal(number))) is not None}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """Return the code that runs when a handler is called; None where it is not Python's."""
+    """Return the code of a handler; None if it is not a Python function."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     function = handler if hasattr(handler, "__code__") else getattr(handler, "__func__", None)

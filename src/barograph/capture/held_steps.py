@@ -31,7 +31,7 @@ class Packed:
     tensors: dict[str, RawTensor] = field(default_factory=dict)
 
     def put(self, group: str, arrays: Mapping[str, Any]) -> None:
-        """Put arrays under their paths into a group of the content, and themselves beside it."""
+        """Add arrays to a group of the content by their paths, with their tensors."""
         said: dict[str, Any] = {}
         for path, value in arrays.items():
             name = f"{group}/{path}"
@@ -41,11 +41,11 @@ class Packed:
 
 
 class HeldSteps:
-    """Counts held steps and saves them.
+    """Counts and saves steps whose update was withheld.
 
     Args:
-        session: Writes capsules, and is asked to stop.
-        settings: What is done.
+        session: Writes capsules and stops the training.
+        settings: What to do with such steps.
     """
 
     def __init__(self, session: Session, settings: RecorderSettings) -> None:
@@ -54,16 +54,16 @@ class HeldSteps:
         self._held = 0
 
     def hold(self, verdict: Verdict, step: int, write: Callable[[], str], *, could_not: str = "") -> None:
-        """Save a step and say so; ask the training to stop where that is set. An error of ours lets nothing pass.
+        """Save a step and report it; stop the training if configured. An error of ours never lets the update pass.
 
         Args:
-            verdict: Why it was held.
+            verdict: Why it was withheld.
             step: Its number.
-            write: Saves it, and returns where that is, as the end of a sentence: `saved`, or `save`.
+            write: Saves it and returns its location as the end of a sentence: `saved` or `save`.
             could_not: Why its update could not be withheld; "": it was.
         """
         try:
-            # Other workers may have stopped already, and their launcher ends this one with them.
+            # Other workers may have stopped already, and their launcher then ends this one.
             with finished_first():
                 place = write()
         except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
@@ -73,7 +73,7 @@ class HeldSteps:
         done = f"was applied: it could not be withheld ({could_not})" if could_not else "was withheld"
         text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
-            # A step that is withheld in silence would be one that nobody knows of.
+            # Always report a withheld step, so that the user knows of it.
             self._session.steering.request_stop(text, again=True)
         else:
             self._session.guard.report(text.removesuffix("."))
@@ -81,14 +81,14 @@ class HeldSteps:
     def save(
         self, verdict: Verdict, step: int, packed: Packed, *, label: str = "", later: int = 0, withheld: bool = True
     ) -> str:
-        """Save a step with what is known of this process; return where that is, as the end of a sentence.
+        """Save a step with the state of this process; return its location as the end of a sentence.
 
         Args:
-            verdict: Why it was held.
+            verdict: Why it was withheld.
             step: Its number.
-            packed: What it was made of.
-            label: Of its optimizer.
-            later: How many steps of the call under way stand before it, which are not told of yet.
+            packed: Its content.
+            label: Label of its optimizer.
+            later: Number of earlier steps of the current call that are not reported yet.
             withheld: Its update was not made.
         """
         session = self._session
@@ -108,14 +108,14 @@ def saved(
     session: Session, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
     pickled: bytes | None = None,
 ) -> str:
-    """Write a capsule, with the script as it is; return where that is, as the end of a sentence.
+    """Write a capsule with the current script; return its location as the end of a sentence.
 
     Args:
-        session: Knows how.
-        head: Of which step, and why.
-        content: What it was made of, but for the script.
-        tensors: By the names that stand in the content.
-        pickled: Of what only pickle can hold.
+        session: The session.
+        head: Its step, and the reason.
+        content: Its content without the script.
+        tensors: Tensors by their names in the content.
+        pickled: Pickled objects.
     """
     if session.worker.write_capsule is None:
         return "; no capsule was saved: this framework's steps cannot be saved."

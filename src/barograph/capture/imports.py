@@ -12,14 +12,14 @@ Action = Callable[[], None]
 
 
 def after_import(name: str, action: Action) -> None:
-    """Have `action` called once the module of that name has been loaded: at once, where it has been.
+    """Call `action` once, after the module with that name has been imported; immediately if it already is.
 
-    It is called in the import that loads the module, after the module's own code. Of an import that is under way
-    and that nobody waited for when it began, the end is not heard.
+    It runs within the import, after the module's own code. If the import is already in progress and nobody waited for
+    it at its start, its end is not observed.
 
     Args:
-        name: Of the module, with its packages.
-        action: What to do; it must not raise.
+        name: Full name of the module.
+        action: The callback; it must not raise.
     """
     if _is_loaded(name):
         action()
@@ -30,7 +30,7 @@ def after_import(name: str, action: Action) -> None:
 
 
 def forget(action: Action) -> None:
-    """Wait no more on behalf of `action`."""
+    """Cancel `action`."""
     for name, actions in list(_waiting.items()):
         left = [item for item in actions if item != action]
         if left:
@@ -44,7 +44,7 @@ def _is_loaded(name: str) -> bool:
     module = sys.modules.get(name)
     if module is None:
         return False
-    # While ours are called, Python still holds a module whose code has run to be on its way.
+    # During our callbacks, Python still considers a module whose code has run as loading.
     return name in _executed or not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
@@ -79,7 +79,7 @@ class _Finder:
         load = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            # First of all: whoever loads the module anew must find its loader as it was.
+            # First of all, since a reload must find the original loader.
             vars(loader).pop("exec_module", None)
             load(module)
             _loaded(fullname)

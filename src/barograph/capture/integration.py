@@ -15,16 +15,17 @@ class Integration(Protocol):
     """Hooks into one framework and reports to the session."""
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Note that more was added to the plan, which all integrations of a recording share."""
+        """Note additions to the plan, which all integrations of a recording share."""
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Note that the script does something else from now on; None: it does not say what.
+        """Note a new activity of the script; None: unknown.
 
-        The session has the mode that was.
+        The session still has the previous mode.
         """
 
     def remove(self) -> None:
-        """Take out every hook and wrapper; nothing of Barograph is left in the framework. Called once, at the end."""
+        """Remove every hook and wrapper, so that nothing of Barograph remains in the framework. Called once, at the
+        end."""
 
 
 class ScriptIntegration(Integration, Protocol):
@@ -35,13 +36,13 @@ class ScriptIntegration(Integration, Protocol):
         """Whether the script ends its steps itself, with `end_explicit_step`."""
 
     def save(self, name: str, tensor: Any) -> None:
-        """Record a tensor of the script's own, whole, with the step that is under way."""
+        """Record a whole tensor of the script with the current step."""
 
     def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
         """Count labels and answers, with the step or the evaluation that is under way."""
 
     def end_explicit_step(self, loss: Any = None) -> None:
-        """End a step where the script says so."""
+        """End a step on request of the script."""
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
-        """Return what counts the steps of a loop."""
+        """Return an iterator over the steps of a loop."""

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class IntegrationPool:
-    """Lends an integration to each training, so that there are only as many as concurrent trainings.
+    """Provides an integration for each training, so that there are only as many as concurrent trainings.
 
     Args:
-        recording: What they belong to.
+        recording: The recording.
     """
 
     def __init__(self, recording: Listening) -> None:
@@ -21,7 +21,7 @@ class IntegrationPool:
         self._idle: list[ArrayIntegration] = []
 
     def take(self) -> ArrayIntegration:
-        """Return an integration for a training that begins now: `begin_training` makes it a series of its own."""
+        """Return an integration for a new training, which calls `begin_training`."""
         return self._idle.pop() if self._idle else self._recording.new_array_integration()
 
     def give_back(self, integration: ArrayIntegration) -> None:

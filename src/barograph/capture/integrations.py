@@ -29,11 +29,11 @@ GROUP = "barograph.integrations"
 _FIRST = ("torch", "keras")
 
 _WITHOUT_INTEGRATION = ("tensorflow",)
-"""Its trainings are recorded by that of Keras, or by the script's own calls."""
+"""Frameworks recorded by Keras's integration, or by the script's own calls."""
 
 
 class Listening(Protocol):
-    """The recording of this process, as listeners use it."""
+    """The recording of this process, as used by listeners."""
 
     session: Session
     launch: Launch
@@ -42,22 +42,22 @@ class Listening(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the run is."""
+        """URL of the run."""
 
     def add_integration(self, integration: Integration) -> None:
-        """Let an integration belong to the recording: it is taken out when that closes."""
+        """Add an integration to the recording, which removes it at its end."""
 
     def array_integration(self, name: str = "") -> ArrayIntegration:
-        """Return the integration for arrays of that name, a new one where there is none."""
+        """Return the array integration with that name, or a new one."""
 
     def new_array_integration(self) -> ArrayIntegration:
-        """Return another integration for arrays, whose steps are those of a training of its own."""
+        """Return a new array integration, for a separate series of steps."""
 
     def set_mode(self, mode: Mode | None) -> None:
-        """Let it be said what the script does from now on; None: it is seen."""
+        """Set the activity of the script; None: detect it."""
 
     def aside(self, framework: str) -> AbstractContextManager[None]:
-        """Have the integration of a framework stand aside within a `with` block: another records what goes on there."""
+        """Disable the integration of a framework within a `with` block in which another one records."""
 
 
 class Integrations(NamedTuple):
@@ -73,7 +73,7 @@ class Integrations(NamedTuple):
 
 
 def installed_integrations() -> Integrations:
-    """Return the integrations of all installed packages; none of them is imported.
+    """Return the integrations of all installed packages, without importing them.
 
     Example:
         >>> installed_integrations().found[0].module
@@ -86,14 +86,14 @@ def installed_integrations() -> Integrations:
 
 
 def _rank(integration: InstalledIntegration) -> int:
-    """Return where an integration stands if several frameworks are loaded already: trainers build on these two."""
+    """Return the order of an integration if several frameworks are loaded already: trainers build on these two."""
     return _FIRST.index(integration.module) if integration.module in _FIRST and not integration.package else len(_FIRST)
 
 
 def install(integration: InstalledIntegration, recording: Listening) -> None:
-    """Have an integration install its hooks; if that fails, warn once and let the training go on."""
+    """Install the hooks of an integration; if that fails, warn once and let the training continue."""
     if recording.session.closed:
-        return  # as in a process that was forked
+        return  # in a forked process, for example
     try:
         module, _, function = integration.listener.partition(":")
         getattr(importlib.import_module(module), function)(recording)
@@ -115,11 +115,11 @@ def versions(frameworks: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def missing_in(framework: Any, needs: Mapping[str, str]) -> list[str]:
-    """Return what of `needs` a framework does not have, as one phrase each.
+    """Return those of `needs` that a framework lacks, as one phrase each.
 
     Args:
         framework: The module.
-        needs: Dotted name within it to what it is needed for.
+        needs: Dotted name within it to its purpose.
 
     Example:
         >>> missing_in(sys, {"version_info.major": "the version", "no.such": "trees"})
@@ -130,7 +130,7 @@ def missing_in(framework: Any, needs: Mapping[str, str]) -> list[str]:
 
 
 def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
-    """Say plainly, once, what of `needs` a framework does not have; return whether anything is missing."""
+    """Report, once, those of `needs` that a framework lacks; return whether anything is missing."""
     missing = missing_in(framework, needs)
     if missing:
         version = getattr(framework, "__version__", "(unknown version)")

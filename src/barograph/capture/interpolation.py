@@ -1,7 +1,6 @@
 """Flattens a nested configuration to dotted names, with its internal references resolved.
 
-Nothing is computed: a reference that calls for something, as `${now:%H}` or `${oc.env:HOME}` does, stays as it is
-written.
+Nothing is computed: a reference that calls a resolver, such as `${now:%H}` or `${oc.env:HOME}`, stays unchanged.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ _MOST_DEEP = 50
 """References that are followed, and tables within tables; beyond, they are taken for a circle."""
 
 _LONGEST = 100_000
-"""Characters: references that each stand twice in another double what they make, over and over."""
+"""Maximum number of characters: references that occur twice in one another grow exponentially."""
 
 
 def leaves_of(table: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield each value of a configuration by its name: `model.depth`, `layers.0.size`.
 
-    A list of plain values is one value. What a reference leads to stands in its place.
+    A list of plain values is one value. References are replaced by their targets.
 
     Example:
         >>> list(leaves_of({"dim": 8, "layers": [{"size": "${dim}"}], "name": "of ${dim}", "at": "${now:%H}"}))

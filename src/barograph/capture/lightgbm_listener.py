@@ -1,6 +1,6 @@
 """The LightGBM integration, for its own API and its scikit-learn API.
 
-Both call `train`, which takes callbacks: ours is handed over with those of the script.
+Both call `train`, which accepts callbacks: ours is added to those of the script.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from barograph.capture.recording import Recording
 
 _BEFORE_EARLY_STOPPING = 25
-"""Place among the callbacks: those that print and note come before, the one that stops a training (30) after."""
+"""Order among the callbacks: after those that print and record, before early stopping (30)."""
 
 _AFTER_ALL_OTHERS = 1 << 30
 
@@ -42,7 +42,7 @@ _NEEDS = {
 
 
 def listen(recording: Recording) -> None:
-    """Have every training of LightGBM in this process told to the recording."""
+    """Report every LightGBM training of this process to the recording."""
     if say_missing(recording.session, lightgbm, _NEEDS):
         return
     listener = _Listener(recording)
@@ -87,14 +87,14 @@ class _RateCallback:
     before_iteration = True
 
     def __init__(self) -> None:
-        self.order = _AFTER_ALL_OTHERS  # LightGBM ignores that of a class
+        self.order = _AFTER_ALL_OTHERS  # LightGBM ignores class attributes
         self.rate = _DEFAULT_RATE
         self._given: dict[str, Any] = {}
 
     def __call__(self, env: Any) -> None:
         params = env.model.params if isinstance(env.model, lightgbm.Booster) else env.params
         given = {name: params[name] for name in _RATES if params.get(name) is not None}
-        # The name that changed last counts; of those that did not, the first.
+        # The last changed alias wins; among unchanged ones, the first.
         changed = [name for name in given if given[name] != self._given.get(name)]
         if changed:
             self.rate = float(given[changed[0]])
@@ -125,12 +125,12 @@ class _RoundCallback:
 def _copies_of_training(original: Callable[..., Any], args: Any, kwargs: Any) -> frozenset[str]:
     """Return the names of the evaluation sets that hold the samples of the training data.
 
-    LightGBM itself recognizes only the same object. Its raw data are free to go once the training begins.
+    LightGBM itself recognizes only the same object. Raw data may be freed once the training starts.
     """
     try:
         given = inspect.signature(original).bind_partial(*args, **kwargs).arguments
     except TypeError:
-        return frozenset()  # LightGBM raises the error of this call itself
+        return frozenset()  # LightGBM itself raises the error of this call
     trained, sets, names = given.get("train_set"), given.get("valid_sets") or (), given.get("valid_names") or ()
     sets = [sets] if isinstance(sets, lightgbm.Dataset) else list(sets)
     names = [names] if isinstance(names, str) else list(names)
@@ -158,7 +158,7 @@ class _Grown:
         self._shap = [item.shap for item in beside if getattr(item, "shap", None) is not None]
 
     def metrics(self) -> Iterable[Metric]:
-        """Return each metric of each data set; of a cross-validation the mean."""
+        """Return each metric of each data set; for cross-validation, the mean."""
         for item in self._results:
             data, name, value, more_is_better = item[0], item[1], item[2], item[3]
             yield Metric(str(data), str(name), float(value), not more_is_better, self._is_training(str(data)))
@@ -174,7 +174,7 @@ class _Grown:
         return [_tree(item["tree_structure"], item["num_leaves"]) for item in dumped["tree_info"]]
 
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what features count for."""
+        """Return the feature importances."""
         names = self._model.feature_name()
 
         def of_all(values: Any) -> dict[str, float]:
@@ -182,16 +182,16 @@ class _Grown:
 
         found = {"": of_all(self._model.feature_importance("gain")),
                  "split": of_all(self._model.feature_importance("split"))}
-        # A model that is still growing does not know the depth of its trees, and LightGBM ends the process over that.
+        # For a growing model LightGBM does not know the depth of trees, and would abort the process.
         whole = lightgbm.Booster(model_str=self._model.model_to_string()) if self._shap else self._model
         for samples in self._shap:
             shares = np.abs(np.asarray(whole.predict(samples, pred_contrib=True)))
-            # Of several classes, the shares of one after those of another, each with its mean last.
+            # With several classes, their contributions are concatenated, each with its expected value last.
             found["shap"] = of_all(shares.reshape(-1, len(names) + 1).mean(0)[:-1])
         return found
 
     def predictions(self) -> Iterable[Predictions]:
-        """Return labels and answers of the data sets that are judged, which LightGBM has at hand."""
+        """Return labels and predictions of the evaluated data sets, which LightGBM has available."""
         model = self._model
         are_classes = str(self._params.get("objective", "")) in _CLASSES
         names = [getattr(model, "_train_data_name", "training"), *model.name_valid_sets]
@@ -205,7 +205,7 @@ class _Grown:
                 yield Predictions(str(name), labels, found, number == 0 or self._is_training(str(name)), are_classes)
 
     def hyperparameters(self) -> Mapping[str, Any]:
-        """Return what the training was told."""
+        """Return the parameters of the training."""
         return dict(self._params)
 
     def learning_rate(self) -> float | None:
@@ -213,12 +213,12 @@ class _Grown:
         return self._rate
 
     def planned(self) -> int | None:
-        """Return how many rounds the booster has in the end; None of a random forest, whose trees are averaged."""
+        """Return the final number of rounds of the booster; None for a random forest, whose trees are averaged."""
         kind = next((self._params[name] for name in _BOOSTING if name in self._params), "gbdt")
         return None if kind in ("rf", "random_forest") else self._end
 
     def early_stopping(self) -> EarlyStopping:
-        """Return when the training ends by itself: of the training data LightGBM takes no notice."""
+        """Return the early-stopping condition; LightGBM ignores the training data for it."""
         asked = [getattr(item, "stopping_rounds", 0) for item in self._beside]
         asked += [self._params.get(name) or 0 for name in _STOPPING]
         training = [metric.in_training for metric in self.metrics()]

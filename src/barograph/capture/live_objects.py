@@ -11,8 +11,8 @@ from typing import Any
 def instances_of(base: type) -> list[Any]:
     """Return all live objects of a class and its subclasses.
 
-    By who refers to the classes: the walk over all objects then runs in C. And by type, not isinstance:
-    that would ask lazy objects for their `__class__`, and run what hides there.
+    Uses the referrers of the classes, so that the search over all objects runs in C. Checks by type, not isinstance,
+    which would access `__class__` of lazy objects and run their code.
     """
     classes, waiting = {base}, [base]
     while waiting:

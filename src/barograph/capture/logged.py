@@ -8,7 +8,12 @@ from typing import Any
 
 def numbers_in(values: Mapping[Any, Any], passed_over: Callable[[str, Any], None] = lambda name, value: None,
                of: str = "") -> Iterator[tuple[str, float]]:
-    """Yield what is a number, by name; what is within another mapping has both names.
+    """Yield the numbers in a mapping by name; names in nested mappings are joined.
+
+    Args:
+        values: Name to number, to something with one element (waits for its device), or to another mapping.
+        passed_over: Called with any other value and its name, except None.
+        of: Prefix of each name.
 
     Args:
         values: Name to number, to something with one element (a device is waited for), or to another mapping.
@@ -32,7 +37,7 @@ def numbers_in(values: Mapping[Any, Any], passed_over: Callable[[str, Any], None
 
 
 def _has_one_element(value: Any) -> bool:
-    """Return whether this is a tensor, an array or a scalar of one real number."""
+    """Return whether this is a tensor, an array or a scalar with one real number."""
     shape, dtype = getattr(value, "shape", None), str(getattr(value, "dtype", "complex"))
     return shape is not None and all(size == 1 for size in shape) and not any(
         kind in dtype for kind in ("complex", "str", "object", "<U", "|S"))

@@ -9,13 +9,14 @@ _SMOOTHING = 0.1
 _TIMES = 4.0
 _FEW_LOSSES = 5
 _LEAP = 100.0
-"""A loss that is this many times any before it, of which there are a few, is worth a look at what the step was fed."""
+"""Factor over all earlier losses, of which there are a few, from which the inputs of a step are inspected."""
 
 
 class LossLevel:
-    """A running mean of the loss, and of the distance of single losses from it.
+    """A running mean of the loss and of its absolute deviation.
 
-    A jump is no finding: rules judge by robust windows. It only says that the next steps are worth a closer look.
+    A jump is not a finding, for which rules use robust windows. It only triggers more detailed records of the next
+    steps.
     """
 
     __slots__ = ("_count", "_greatest", "_level", "_scatter")
@@ -27,7 +28,7 @@ class LossLevel:
         self._scatter = 0.0
 
     def jumps(self, loss: float) -> bool:
-        """Take in a loss; return whether it lies far above those before it, of which there are enough, or is no number.
+        """Add a loss; return whether it is non-finite, or far above the earlier ones, if there are enough.
 
         Example:
             >>> level = LossLevel()
@@ -41,7 +42,8 @@ class LossLevel:
         return high
 
     def leaps(self, loss: float) -> bool:
-        """Return whether a loss is a hundred times any before it, of which there are a few, or no number; take in none.
+        """Return whether a loss is non-finite, or a hundred times all earlier ones, if there are a few; does not add
+        it.
 
         Example:
             >>> level = LossLevel()
@@ -55,7 +57,7 @@ class LossLevel:
         return self._count >= _FEW_LOSSES and loss > _LEAP * self._greatest
 
     def bound(self, spreads: float) -> float:
-        """Return the loss that lies so many spreads above the level; infinite while there are too few losses.
+        """Return the loss this many spreads above the level; infinite while there are too few losses.
 
         Example:
             >>> level = LossLevel()
@@ -70,7 +72,7 @@ class LossLevel:
 
     @property
     def high(self) -> float:
-        """The loss above which `jumps` would say so now; infinite while there are too few losses.
+        """The loss above which `jumps` currently returns True; infinite while there are too few losses.
 
         Example:
             >>> LossLevel().high
@@ -79,7 +81,7 @@ class LossLevel:
         return max(self.bound(_TIMES), self._level + (_TIMES - 1.0) * abs(self._level))
 
     def take_in(self, loss: float) -> None:
-        """Let a finite loss move the level."""
+        """Update the level with a finite loss."""
         away = loss - self._level
         self._count += 1
         self._greatest = max(self._greatest, abs(loss))

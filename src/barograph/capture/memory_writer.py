@@ -23,8 +23,8 @@ def memory_writer(
     session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat],
     versions: Mapping[str, str], claim: str
 ) -> tuple[RunWriter, Callable[[], None]]:
-    """Return a writer with a thread of its own, for a run in memory, which no other process could write; and what
-    writes the answers to requests."""
+    """Return a writer with its own thread, for a run in memory, which another process could not write; and a function
+    that writes the results of requests."""
     store = store_from_url(settings.to)
     worker = claim_worker(
         store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=versions,

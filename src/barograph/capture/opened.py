@@ -1,8 +1,8 @@
 """The files that this process opens to read, recorded in `open`.
 
-In the place of `builtins.open` and `io.open`, which are one function, stands an object that calls it and takes down the
-path of what was opened. It is no function, and so no method either where a class keeps it as an attribute: as the
-function that it stands for. What is opened by libraries in C (HDF5, Arrow) does not pass here.
+`builtins.open` and `io.open`, which are one function, are replaced by an object that calls it and records the path.
+Like a built-in function, the object does not become a method when it is an attribute of a class. Files opened by C
+libraries (HDF5, Arrow) are not recorded.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MOST_PASSED_OVER = 10_000
 
 
 class OpenedFiles:
-    """The files opened to read so far.
+    """The files opened for reading so far.
 
     Attributes:
-        spool: In which children say what they open.
-        paths: Of the first ones, each once.
-        known: What they were named to `open`.
-        beyond: How often others were opened once these were full.
+        spool: File in which child processes report what they open.
+        paths: Paths of the first ones, without duplicates.
+        known: Their names as passed to `open`.
+        beyond: Number of further openings after the limit.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class OpenedFiles:
         self._data = DataPaths()
 
     def note(self, file: Any) -> None:
-        """Take down a file, as it was named to `open`; called where one was opened."""
+        """Record a file by its name as passed to `open`; called after opening."""
         if file in self.known or file in self._passed_over:
             return
         path = os.fspath(file)
         if not isinstance(path, str):
-            return  # bytes, which few use
+            return  # bytes, which are rare
         whole = os.path.abspath(path)
         if not self._data.may_be(whole):
             if len(self._passed_over) < _MOST_PASSED_OVER:
@@ -60,7 +60,7 @@ class OpenedFiles:
             self.spool.say(whole)
 
     def hear_children(self) -> None:
-        """Take down what processes below this one have opened since the last call."""
+        """Add the files that child processes have opened since the last call."""
         for path in self.spool.heard():
             if path not in self.known:
                 self.note(path)
@@ -97,15 +97,15 @@ class _Open:
         return repr(self.__wrapped__)
 
     def let_go(self) -> None:
-        """Only call it from now on."""
+        """Only call the function from now on."""
         self._note = _pass_over
 
 
 def _pass_over(file: Any) -> None:
-    """Take nothing down."""
+    """Do nothing."""
 
 
-# It is pickled as the function that it stands for: by the place of that.
+# It is pickled by reference, like the function that it replaces.
 _Open.__module__ = "io"
 
 
@@ -120,7 +120,7 @@ class Listening:
             vars(module)["open"] = self._ours
 
     def stop(self) -> None:
-        """Put `open` back. Where somebody has put something on top of ours, ours stays as a plain passage."""
+        """Restore `open`. If another wrapper was installed over ours, ours stays but does nothing."""
         self._ours.let_go()
         self.files.spool.stop()
         for module, original in self._places:
@@ -128,6 +128,6 @@ class Listening:
                 vars(module)["open"] = original
 
     def since(self, number: int) -> tuple[Sequence[str], int]:
-        """Return the paths from the one of that number on, and how many were beyond."""
+        """Return the paths from that index on, and the number of further openings."""
         self.files.hear_children()
         return tuple(self.files.paths[number:]), self.files.beyond

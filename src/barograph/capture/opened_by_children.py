@@ -1,8 +1,7 @@
 """The files that child processes open to read, mostly the workers of data loaders.
 
-A child writes the path of each file once into a file in memory that this process made; here it is read. A child that is
-forked has it open; one that is started anew finds it by an environment variable. Where the system has no such files
-(Linux has), nothing is heard of children.
+A child appends the path of each file to an in-memory file of this process, which reads it. A forked child inherits the
+file; other children find it by an environment variable. Without such files (Linux has them), children are not recorded.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 from barograph.machine.descriptors import Descriptor
 
 OPENED_VARIABLE = "BAROGRAPH_OPENED"
-"""Environment variable that names the file in which the processes below one say what they open."""
+"""Environment variable with the file in which child processes report what they open."""
 
 _MOST_BYTES = 2**20
 
 
 class Spool:
-    """The file in memory that child processes write into.
+    """The in-memory file that child processes write to.
 
     Attributes:
-        above: What this process itself writes into, being a child; None: it is none, or cannot.
+        above: File that this process writes to as a child; None: it is not a child, or cannot.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class Spool:
             _hear_of_forks()
 
     def say(self, path: str) -> None:
-        """Let the process above know of a file that was opened here."""
+        """Report a file that this process opened to its parent."""
         if self.above is not None and self.above.is_ours:
             with contextlib.suppress(OSError):
                 os.write(self.above.number, os.fsencode(path) + b"\0")
@@ -49,7 +48,7 @@ class Spool:
         if self._file is None or not self._file.is_ours:
             return []
         with contextlib.suppress(OSError):
-            # The place in the file is shared with those who write.
+            # The file position is shared with the writers.
             data = os.pread(self._file.number, _MOST_BYTES, self._read_bytes)
             whole = data[:data.rfind(b"\0") + 1]
             self._read_bytes += len(whole)
@@ -57,7 +56,7 @@ class Spool:
         return []
 
     def stop(self) -> None:
-        """Hear no more; later calls do nothing."""
+        """Stop reading; later calls do nothing."""
         _spools.discard(self)
         file, self._file = self._file, None
         if file is not None:
@@ -72,7 +71,7 @@ class Spool:
             above.close()
 
     def goes_on_in_child(self) -> None:
-        """Be the child's, from now on: what it opens is said to the process that forked it."""
+        """Convert to the state of a forked child, which reports to its parent."""
         self.above, self._file = self._file, None
 
 
@@ -83,7 +82,7 @@ def _new_file() -> Descriptor | None:
         import fcntl
 
         file = Descriptor(os.memfd_create("barograph-opened", os.MFD_CLOEXEC))
-        # Each of those who write has a place of its own in it.
+        # Each writer needs its own file position.
         fcntl.fcntl(file.number, fcntl.F_SETFL, fcntl.fcntl(file.number, fcntl.F_GETFL) | os.O_APPEND)
         return file
     except (ImportError, OSError, AttributeError):

@@ -15,7 +15,7 @@ class NotDone(Exception):
 class Orders:
     """Received requests to carry out between two steps, and their results.
 
-    Attributes:
+    waiting: Whether there are any; checked after every step.
         waiting: Whether there are any; looked at after every step.
     """
 
@@ -27,11 +27,11 @@ class Orders:
         self._reports: list[Done] = []
 
     def hear(self, request: Request, after_steps: int = 0) -> None:
-        """Take a request in, once however often it is heard; safe from any thread.
+        """Add a request, once even if received repeatedly; thread-safe.
 
         Args:
-            request: What is asked.
-            after_steps: Steps to be made before.
+            request: The request.
+            after_steps: Number of steps to complete first.
         """
         with self._lock:
             name = (request.action, request.finding_id)
@@ -41,7 +41,7 @@ class Orders:
                 self.waiting = True
 
     def take_due(self, steps_made: int) -> list[Request]:
-        """Return what is to be done now; it is not returned again."""
+        """Return the requests that are due, and remove them."""
         with self._lock:
             due = [request for request, after_steps in self._orders if steps_made >= after_steps]
             self._orders = [item for item in self._orders if steps_made < item[1]]
@@ -49,22 +49,22 @@ class Orders:
             return due
 
     def report(self, request: Request, result: str, *, done: bool, step: int, now_unix: float) -> None:
-        """Say what became of a request."""
+        """Report the result of a request."""
         with self._lock:
             self._reports.append(Done(request.action, request.finding_id, request.attempt, "", step, now_unix, result,
                                       done))
 
     def report_stop(self, finding_id: str, attempt: int, result: str, *, step: int, now_unix: float) -> None:
-        """Say that training was stopped."""
+        """Report that training was stopped."""
         with self._lock:
             self._reports.append(Done(STOP, finding_id, attempt, "", step, now_unix, result))
 
     def reports(self, start: int = 0) -> tuple[Done, ...]:
-        """Return what was said so far, from the report number `start` on; each without its worker's name."""
+        """Return the reports from index `start` on, without the worker's name."""
         with self._lock:
             return tuple(self._reports[start:])
 
 
 Hand = Callable[[Request], str | None]
-"""Carries a request out, in the thread that trains, and returns what it did in one sentence; None: it says so later,
-with `Orders.report`. Raises NotDone where it cannot."""
+"""Carries out a request in the training thread, and returns one sentence about the result; None: it reports later with
+`Orders.report`. Raises NotDone if it cannot."""

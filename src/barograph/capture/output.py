@@ -1,4 +1,4 @@
-"""Hands what was recorded to the writer, which is opened at the first sign of training."""
+"""Passes records to the writer, which is opened at the first sign of training."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FedBy = Callable[[int, int, str], "Sequence[BatchFed]"]
 
 
 class Output:
-    """The way of all records to the writer.
+    """Passes all records to the writer.
 
     Args:
         open_writer: Claims this worker's place and returns the writer; called once, with the rank and a function that
             returns the state of the training.
 
     Attributes:
-        table: The row of each subject.
-        writer: Takes the records; None: not opened yet, or that failed, or the run is another process's.
-        fed_by: Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that.
-        handed_over_steps: Training steps of which numbers were handed over.
+        table: Rows by subject.
+        writer: The writer; None: not opened yet, failed, or the run belongs to another process.
+        fed_by: Returns the batches of an ended step, by tick, number and optimizer; None: not traced.
+        handed_over_steps: Number of training steps with numbers passed to the writer.
     """
 
     __slots__ = ("_channels", "_failed", "_open_writer", "fed_by", "handed_over_steps", "table", "writer")
@@ -53,31 +53,31 @@ class Output:
         """Open the writer.
 
         Args:
-            rank: Of this process.
+            rank: Rank of this process.
             status: Returns the state of the training.
         """
         try:
             self.writer = self._open_writer(rank, status)
         except Exception:
-            self._failed = True  # tried once: a training must not be asked again at every step
+            self._failed = True  # try once, not at every step of the training
             raise
 
     def follow_feeding(self, fed_by: FedBy) -> None:
-        """Hand over, at the end of each step, the batches that `fed_by` returns."""
+        """Pass on, at the end of each step, the batches that `fed_by` returns."""
         self.fed_by = fed_by
 
     def put_fed(self, tick: int, number: int, optimizer: str) -> None:
-        """Hand over the batches that fed a step."""
+        """Pass on the batches of a step."""
         if self.fed_by is not None:
             batches = self.fed_by(tick, number, optimizer)
             if batches and self.writer is not None:
                 self.writer.put_batches(batches)
 
     def put(self, buffer: StepBuffer, step: Step) -> None:
-        """Hand over what was gathered in a step; the buffer must not be used again."""
+        """Pass on the records of a step; the buffer must not be used again."""
         if self.writer is None:
             return
-        # Of tensors it is not known yet whether there are any.
+        # It is not known yet whether there are tensors.
         self.handed_over_steps += step.mode is Mode.TRAIN and bool(buffer.scalars or buffer.losses)
         if buffer.light:
             self.writer.put_numbers(step, buffer.numbers())
@@ -88,13 +88,13 @@ class Output:
         self, tick: int, number: int, optimizer: str, time_unix: float, losses: Mapping[Any, tuple[float, int]],
         rates: Sequence[float], told: Mapping[Key, float],
     ) -> None:
-        """Hand over a training step of which only numbers were taken.
+        """Pass on a training step with only numbers.
 
         Args:
-            tick, number, optimizer, time_unix: As of `Step`.
-            losses: Path of a loss, or key of another number, to the sum of its values in this step, and how many.
+            tick, number, optimizer, time_unix: As in `Step`.
+            losses: Path of a loss, or key of another number, to the sum of its values in this step, and their number.
             rates: Learning rate of each parameter group.
-            told: More numbers.
+            told: Further numbers.
         """
         writer = self.writer
         if writer is None:
@@ -118,7 +118,7 @@ class Output:
             self.writer.flush()
 
     def abandon(self) -> None:
-        """Let go of the writer in a forked child: the run is its parent's."""
+        """Release the writer in a forked child: the run is its parent's."""
         if self.writer is not None:
             self.writer.after_fork_in_child()
         self.writer = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from barograph.errors import TrainingStopped
 
 Leave = Callable[[], None]
-"""Has a loop of a framework end after the step under way, as its own users have it end."""
+"""Makes a framework's loop end after the current step, by the framework's own mechanism."""
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class _Loop:
 class OwnEnd:
     """The running loops of frameworks, innermost last.
 
-    A loop that is left in its own way closes what it has opened; only then the script is told.
+    A loop that ends by its own mechanism closes its resources; then the script gets the exception.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class OwnEnd:
 
     @contextlib.contextmanager
     def within(self, leave: Leave) -> Iterator[None]:
-        """Have a training that is stopped within a `with` block end by `leave`.
+        """End a stopped training within a `with` block by `leave`.
 
         Raises:
-            TrainingStopped: At the end of the block, where it was left so.
+            TrainingStopped: At the end of the block, if it was ended so.
         """
         loop = _Loop(leave)
         self._loops.append(loop)
@@ -48,7 +48,7 @@ class OwnEnd:
 
     @property
     def under_way(self) -> bool:
-        """Whether a loop has been told to end, and has not ended yet."""
+        """Whether a loop was asked to end and has not ended yet."""
         return self._left_at is not None
 
     def stop(self, stopped: TrainingStopped, steps: int) -> None:
@@ -63,10 +63,10 @@ class OwnEnd:
         self._loops[-1].leave()
 
     def insist(self, steps: int) -> None:
-        """Note that so many steps have been made.
+        """Note the number of steps so far.
 
         Raises:
-            TrainingStopped: A loop was told to end, and has gone on.
+            TrainingStopped: A loop was asked to end but continued.
         """
         if self._left_at is not None and steps > self._left_at:
             self._left_at = None

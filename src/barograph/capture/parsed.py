@@ -1,8 +1,7 @@
 """The options that command-line parsers produced, including defaults.
 
-Heard are `argparse`, `click` with what is built on it (`typer`), `absl.flags` and Hydra: the function by which they
-hand over what they have parsed is called by one of ours. Only what comes of this process's own command line counts.
-Nothing is changed in it.
+Supports `argparse`, `click` and libraries based on it (`typer`), `absl.flags` and Hydra: the function that returns
+their results is wrapped. Only results from this process's own command line count. They are not changed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Parsed:
     """Records parsed options, until `stop`.
 
     Attributes:
-        options: Name to option, as the parser calls it.
+        options: Options by the parser's name.
     """
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class Parsed:
             after_import(module, action)
 
     def stop(self) -> None:
-        """Leave nothing behind. Where somebody has put something on top of ours, ours stays as a plain passage."""
+        """Remove the wrappers. If another wrapper was installed over ours, ours stays but does nothing."""
         self._listens = False
         while self._waiting:
             forget(self._waiting.pop())
@@ -82,7 +81,7 @@ class Parsed:
 
         @functools.wraps(original)
         def call(self_: Any, argv: Any, *args: Any, **kwargs: Any) -> Any:
-            is_own = list(argv) == sys.argv  # before it is parsed, which may change it
+            is_own = list(argv) == sys.argv  # before parsing, which may change it
             found = original(self_, argv, *args, **kwargs)
             if self._listens and is_own:
                 self._note(lambda: of_absl(self_))
@@ -123,7 +122,7 @@ class Parsed:
 
 
 def plain_value(value: Any) -> Parameter | None:
-    """Return the value of an option as it is kept; None where it is nothing, or no plain value.
+    """Return the value of an option as it is stored; None if it is None or not a plain value.
 
     Example:
         >>> [plain_value(value) for value in (0.1, ("a", 2), None, object(), float("inf"))]

@@ -1,4 +1,4 @@
-"""Readers of command-line parsers' options: name, value, and command-line form."""
+"""Readers of command-line parsers' options: name, value, and flags."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from barograph.capture.interpolation import leaves_of
 
 Known = tuple[str, Any, list[str]]
-"""Name, value, and the flags by which it is given: `--lr`; one that ends in "=" stands in one word with its value."""
+"""Name, value, and flags: `--lr`; a flag that ends in "=" is joined with its value."""
 
 
 def of_argparse(parser: Any, namespace: Any) -> Iterator[Known]:
-    """Yield what a parser of `argparse` has put into a namespace."""
+    """Yield the options in a namespace of an `argparse` parser."""
     if "--hydra-help" in parser._option_string_actions:
-        return  # Hydra's own, which hands the words on to what it makes its configuration of
+        return  # Hydra's own parser, which only passes the words on
     flags = dict(_flags_of_argparse(parser))
     for name, value in vars(namespace).items():
         yield name, value, flags.get(name, [])
 
 
 def of_click(context: Any) -> Iterator[Known]:
-    """Yield the parameters of a command of `click`."""
+    """Yield the parameters of a `click` command."""
     flags = {item.name: [*item.opts, *item.secondary_opts] if item.param_type_name == "option" else []
              for item in context.command.params}
     for name, value in context.params.items():
@@ -30,9 +30,9 @@ def of_click(context: Any) -> Iterator[Known]:
 
 
 def of_absl(values: Any) -> Iterator[Known]:
-    """Yield the flags of `absl.flags`, but for those that absl itself has.
+    """Yield the flags of `absl.flags`, except absl's own.
 
-    A flag that holds a table, as those of ml_collections do, is as many as the table has entries.
+    A flag that contains a table, as in ml_collections, yields one option per entry.
     """
     for module, flags in values.flags_by_module_dict().items():
         if module.partition(".")[0] == "absl":
@@ -48,9 +48,9 @@ def of_absl(values: Any) -> Iterator[Known]:
 
 
 def of_hydra(config: Any) -> Iterator[Known]:
-    """Yield the configuration of a job of Hydra's, but for Hydra's own part.
+    """Yield the configuration of a Hydra job, without Hydra's own part.
 
-    Of several jobs that one command runs nothing: what they have in common, and what not, the words of the command say.
+    Yields nothing for a multirun: the words of the command contain what the jobs share and do not share.
     """
     table = sys.modules["omegaconf"].OmegaConf.to_container(config, resolve=False)
     own = table.pop("hydra", {})
@@ -66,7 +66,7 @@ _MISSING = "???"
 
 def _flags_of_argparse(parser: Any) -> Iterator[tuple[str, list[str]]]:
     for action in parser._actions:
-        if isinstance(action.choices, Mapping):  # commands below it, each with a parser of its own
+        if isinstance(action.choices, Mapping):  # subcommands, each with its own parser
             for below in action.choices.values():
                 if hasattr(below, "_actions"):
                     yield from _flags_of_argparse(below)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
 
 Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""Called in place of a function, with the function itself and the arguments; returns what that returned."""
+"""Called in place of a function, with the function and its arguments; returns the function's result."""
 
 
 class Patches:
@@ -22,12 +22,12 @@ class Patches:
         self._listens = True
 
     def wrap(self, holder: Any, name: str, around: Around) -> None:
-        """Put a function in the place of another.
+        """Replace a function by a wrapper.
 
         Args:
-            holder: A module or a class that has it itself.
-            name: Of the function.
-            around: What is called instead, as long as this listens.
+            holder: Module or class that defines it.
+            name: Name of the function.
+            around: Called instead, until removal.
         """
         original = vars(holder)[name]
 
@@ -36,7 +36,7 @@ class Patches:
             return around(original, args, kwargs) if self._listens else original(*args, **kwargs)
 
         def put_back() -> None:
-            # What somebody else has put on top of ours keeps working: ours is then a plain passage.
+            # Wrappers that others installed over ours keep working; ours then does nothing.
             if vars(holder).get(name) is wrapper:
                 setattr(holder, name, original)
 
@@ -44,10 +44,10 @@ class Patches:
         self._undo.append(put_back)
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Note nothing: what is asked for is asked of the plan."""
+        """Do nothing: the plan has all requests."""
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Note nothing: the integrations that are fed know the mode."""
+        """Do nothing: the integrations that get the data know the mode."""
 
     def remove(self) -> None:
         """Put everything back."""

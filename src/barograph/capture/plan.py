@@ -37,16 +37,16 @@ class Plan:
         self.add(selections)
 
     def add(self, selections: Iterable[Selection]) -> None:
-        """Ask for more; masks that were given out before mean what they meant."""
+        """Add Selections; existing masks keep their meaning."""
         self.selections = (*self.selections, *selections)
-        # Many Selections share few schedules, and this is asked at every step.
+        # Many Selections share few schedules, and this runs at every step.
         masks: dict[Schedule, int] = {}
         for index, selection in enumerate(self.selections):
             masks[selection.schedule] = masks.get(selection.schedule, 0) | 1 << index
         self._schedules = {mode: tuple((schedule, mask) for schedule, mask in masks.items() if mode in schedule.modes)
                            for mode in Mode}
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
-        # A new mask comes with nearly every one of the first steps, and must not have all keys looked up anew.
+        # Nearly every one of the first steps has a new mask, which must not invalidate all keys.
         self._matching: dict[tuple[Key, str], list[tuple[int, Selection]]] = {}
         self._by_kind: dict[Kind, list[tuple[int, Selection]]] = {}
         for index, selection in enumerate(self.selections):
@@ -60,9 +60,9 @@ class Plan:
         """Return the mask of the Selections whose schedule includes this step, or any from `since` to it.
 
         Args:
-            step, mode: Which.
-            since: First of the steps; None: it is this one alone.
-            owed: A mask that is due whatever the schedules say, and part of what is returned.
+            step, mode: The step.
+            since: First step; None: only `step`.
+            owed: Mask that is due regardless of schedules, and included in the result.
         """
         found = owed
         for schedule, mask in self._schedules[mode]:
@@ -72,25 +72,25 @@ class Plan:
         return found
 
     def everything(self, mode: Mode = Mode.TRAIN) -> int:
-        """Return the mask of the Selections that hold in this mode at any step."""
+        """Return the mask of the Selections that apply in this mode at any step."""
         return self._everything[mode]
 
     def asks(self, kind: Kind) -> bool:
-        """Return whether any Selection, at any step, asks for this kind."""
+        """Return whether any Selection requests this kind at any step."""
         return kind in self._by_kind
 
     def kinds(self, mask: int) -> frozenset[Kind]:
-        """Return the kinds that the masked Selections ask for."""
+        """Return the kinds that the masked Selections request."""
         if mask not in self._kinds:
             self._kinds[mask] = frozenset(kind for item in self._masked(mask) for kind in item.kinds)
         return self._kinds[mask]
 
     def taking(self, mask: int, key: Key, layer: str = "") -> Taking | None:
-        """Return what the masked Selections take of a key; None: nothing."""
+        """Return what the masked Selections record of a key; None: nothing."""
         mask = self.of_kind(mask, key.kind)
         question = (mask, key, layer)
         try:
-            # Looked for once: to hash a key takes longer than all else here.
+            # One lookup: hashing a key takes longer than everything else here.
             return self._takings[question]
         except KeyError:
             asked = [item for bit, item in self._matches(key, layer) if mask & bit]
@@ -105,10 +105,9 @@ class Plan:
             return taking
 
     def of_kind(self, mask: int, kind: Kind) -> int:
-        """Return a mask that takes the same of one kind: of the many masks that do, mostly one.
+        """Return a canonical mask that records the same of one kind.
 
-        Each rule asks on a schedule of its own, so nearly every step has another mask, by which nothing of how things
-        are read could be remembered.
+        Each rule has its own schedule, so nearly every step has another mask, which would defeat caching.
         """
         found = self._alike.get((mask, kind))
         if found is None:
@@ -119,7 +118,7 @@ class Plan:
         first: dict[Selection, int] = {}
         asked: dict[int, Selection] = {}
         for bit, item in self._by_kind.get(kind, ()):
-            # The first of those that differ in nothing else stands for all.
+            # The first of otherwise equal ones represents all.
             whatever = replace(item, name="", schedule=_ANY)
             first.setdefault(whatever, bit)
             if mask & bit:
@@ -145,8 +144,8 @@ class Plan:
 class Agenda:
     """The Selections that are due, if the budget skips steps.
 
-    A Selection that was due and could not be afforded stays due until it is taken, so its interval
-    stretches instead of missing beats.
+    A due Selection that the budget did not allow stays due until it is recorded, so its interval grows instead of
+    missing steps.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -155,10 +154,10 @@ class Agenda:
         self._asked: dict[tuple[str, Mode], int] = {}
 
     def due(self, step: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
-        """Return the mask of the Selections that are due in this step, or were in one since the last asked.
+        """Return the mask of the Selections due in this step, or in one since the last call.
 
-        The first step asked of is that of a training, which may go on from a checkpoint; the first evaluation
-        stands for all steps before it.
+        The first step is the start of a training, which may continue from a checkpoint; the first evaluation covers all
+        steps before it.
         """
         series = (optimizer, mode)
         since = min(step, self._asked.get(series, step - 1 if mode is Mode.TRAIN else -1) + 1)
@@ -167,7 +166,7 @@ class Agenda:
         return owed
 
     def owe(self, mask: int, optimizer: str = "") -> None:
-        """Have the masked Selections due in the next step of training, whatever their schedule."""
+        """Make the masked Selections due in the next training step, regardless of their schedule."""
         series = (optimizer, Mode.TRAIN)
         self._owed[series] = self._owed.get(series, 0) | mask
 
@@ -181,6 +180,6 @@ _ANY = Schedule()
 
 
 def _takes_all(one: Selection, other: Selection) -> bool:
-    """Return whether a selection takes of everything of a kind at least what another takes."""
+    """Return whether a selection records at least what another records of a kind."""
     is_wide = not (one.include or one.exclude or one.layers)
     return is_wide and one.histogram >= other.histogram and one.units >= other.units and one.raw >= other.raw

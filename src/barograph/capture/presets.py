@@ -1,7 +1,7 @@
 """The presets: what to record, with their costs.
 
-The prices are those `benchmarks/` prints for a 10 M-parameter MLP on one thread, every step, with no
-budget; larger steps per parameter make them smaller.
+The prices come from `benchmarks/`, for a 10 M-parameter MLP on one thread, at every step, without a budget; steps that
+take longer per parameter make them smaller.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Preset:
     """A named choice of what to record.
 
     Attributes:
-        name: What the user writes.
-        price: What it costs, for people.
-        selections: What is recorded.
-        rules: Whether what the rules need is added.
+        name: Name in the settings.
+        price: Cost, for people.
+        selections: Selections to record.
+        rules: Whether to add what the rules need.
     """
 
     name: str
@@ -91,10 +91,10 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset_named(name: str) -> Preset:
-    """Return the preset of that name.
+    """Return the preset with that name.
 
     Raises:
-        UnknownName: There is none; the message says the nearest.
+        UnknownName: The preset does not exist; the message suggests the closest.
     """
     if name not in PRESETS:
         raise UnknownName(f'"{name}" is not a preset. {nearest(name, PRESETS)}')

@@ -7,17 +7,17 @@ import math
 from barograph.capture.thread_clock import ProcessorWait
 
 SHORT_SECS = 120.0
-"""A training shorter than this may spend more than its share: what a training of √(120 s · its length) may."""
+"""Shorter trainings may exceed their share: they may spend as much as a training of √(120 s · their length)."""
 
 _SEEN_SHARE = 0.8
-"""Share of the budget that capture may spend by its own clock. The rest is for what that clock cannot see: calls of
-hooks, and caches that the training finds cold."""
+"""Share of the budget for capture by its own clock. The rest is for what that clock cannot measure: hook calls, and
+cache misses of the training."""
 
 _TENSORS_SHARE = 0.5
-"""Least share of the budget that is left for tensors, whatever the numbers of every step cost."""
+"""Minimum share of the budget for tensors, whatever the numbers of every step cost."""
 
 _EVALUATIONS_SHARE = 0.2
-"""Greatest share of what is left for tensors that evaluations may spend; a script may evaluate every few steps."""
+"""Maximum share of the tensor budget for evaluations; a script may evaluate every few steps."""
 
 _SMOOTHING = 0.3
 _MAX_INTERVAL_STEPS = 2**20
@@ -38,26 +38,25 @@ class Price:
 
         allowed(t) = 0.8 · budget · max(t, √(t · 120 s))
 
-    where t is how long training took without capture. What capture spends is processor time of the training thread; t
+    where t is the duration of the training without capture. Capture costs are processor time of the training thread; t
     is wall time without pauses and without the time that the thread waited for a processor, so that other programs on
-    the machine change neither.
+    the machine affect neither.
 
-    A step takes tensors where its position is 0 or a power of two, whatever that costs, and every 2**k steps, where k
-    is chosen so that what may be spent until the run is twice as long lasts until then. So tensors are spread over a
-    run of any length. All intervals are powers of two: workers that measure different costs meet on common steps.
+    A step records tensors if its position is 0 or a power of two, at any cost, and every 2**k steps, where k is chosen
+    so that the current allowance lasts until the run is twice as long. So tensors are spread over a run of any length.
+    All intervals are powers of two, so that workers with different costs record common steps.
 
-    The first three evaluations are read on credit, if that takes no longer than a fiftieth of a second each, and any
-    other when there is room for it. Evaluations may spend a fifth of what is left for tensors.
+    The first three evaluations are recorded on credit, if they take at most a fiftieth of a second each, and later ones
+    if the budget allows. Evaluations may spend a fifth of the tensor budget.
 
-    A pause of more than a minute, as between two cells of a notebook, counts as a minute. Where steps are that long, it
-    is no pause.
+    A pause of more than a minute, such as between two notebook cells, counts as a minute, unless steps take that long.
 
     Args:
-        budget: Greatest share, above 0; None: no limit.
+        budget: Maximum share, above 0; None: no limit.
 
     Attributes:
         spent_secs: Processor time that capture has used in the training thread.
-        interval_steps: How far apart steps with tensors lie now.
+        interval_steps: Current interval between steps with tensors.
     """
 
     def __init__(self, budget: float | None) -> None:
@@ -83,13 +82,13 @@ class Price:
     # Time
 
     def start(self, now: float) -> None:
-        """Begin to count training time; later calls do nothing."""
+        """Start counting training time; later calls do nothing."""
         if self._start is None:
             self._start = self._heard = now
             self._processor_wait.start()
 
     def hear(self, now: float) -> None:
-        """Note that training goes on now."""
+        """Note that training continues."""
         if self._start is None:
             return
         silence_secs = now - self._heard
@@ -104,7 +103,8 @@ class Price:
         return max(0.0, now - self._start - self._paused_secs - self._waited_secs - self.spent_secs)
 
     def pass_over(self, secs: float, now: float) -> None:
-        """Do not count the last `secs` as training: a compiler ran, which says nothing of how long steps are."""
+        """Exclude the last `secs` from training time: a compiler ran, which says nothing about the duration of
+        steps."""
         if self._start is not None:
             self._paused_secs += secs
             self._heard = min(now, self._heard + secs)
@@ -112,45 +112,45 @@ class Price:
     # Cost
 
     def charge(self, secs: float) -> None:
-        """Add processor time of the training thread, to the total and to the step under way."""
+        """Add processor time of the training thread, to the total and to the current step."""
         self.spent_secs += secs
         self._step_secs += secs
 
     def forget_step(self) -> None:
-        """Begin the cost of the step under way anew: what was spent so far was spent on something else than tensors."""
+        """Reset the cost of the current step: what was spent so far was not spent on tensors."""
         self._numbers_secs += self._step_secs
         self._step_secs = 0.0
 
     def end_step(self, mask: int) -> None:
-        """Note that the step under way took `mask`: its cost foretells that of the next."""
+        """Note that the current step recorded `mask`: its cost predicts the next one's."""
         secs, self._step_secs = self._step_secs, 0.0
         if mask == 0:
             self._numbers_secs += secs
             return
         self._tensor_steps += 1
-        # The first step also makes tables and names, so it says little of the others.
+        # The first step also builds tables and names, so it predicts little.
         if self._tensors_secs is None or self._tensor_steps == 2:
             self._tensors_secs = secs
         else:
             self._tensors_secs += _SMOOTHING * (secs - self._tensors_secs)
 
     def end_evaluation(self, mask: int) -> None:
-        """Note that an evaluation took `mask`: its cost foretells that of the next, and is no part of a step's."""
+        """Note that an evaluation recorded `mask`: its cost predicts the next one's, and is not part of a step's."""
         self._evaluation_secs, self._step_secs = self._step_secs, 0.0
         self._evaluations_secs += self._evaluation_secs
 
     # Decisions
 
     def grant(self, steps: int) -> None:
-        """Give credit for so many of the next steps that are due: something has changed, and they show what."""
+        """Give credit for this many of the next due steps, because they show the effect of a change."""
         self._credits = max(self._credits, steps)
 
     def comes_round(self, position: int, now: float) -> bool:
-        """Return whether the step at this position is worth asking what is due: it may take tensors.
+        """Return whether the step at this position may record tensors, so that the plan must be checked.
 
         Args:
-            position: Steps made before it in this process and series.
-            now: Seconds of the clock that `start` was given.
+            position: Number of earlier steps in this process and series.
+            now: Seconds by the clock passed to `start`.
         """
         if self.budget is None or self._credits > 0 or position & (position - 1) == 0:
             return True
@@ -159,7 +159,7 @@ class Price:
         return position % self.interval_steps == 0
 
     def steps_until_round(self, position: int) -> int:
-        """Return how many steps it is from this position to the next one that `comes_round`, as far as is known now."""
+        """Return the number of steps until the next one that `comes_round`, as currently known."""
         if self.budget is None or self._credits > 0:
             return 1
         return min(self.interval_steps - position % self.interval_steps, (1 << position.bit_length()) - position)
@@ -178,11 +178,11 @@ class Price:
         return position % self.interval_steps == 0 and self._left_secs(self.training_secs(now)) >= 0
 
     def has_room(self, now: float) -> bool:
-        """Return whether tensors can be taken now within the budget, whatever step it is."""
+        """Return whether the budget currently allows tensors, in any step."""
         return self.budget is None or self._left_secs(self.training_secs(now)) >= (self._tensors_secs or 0.0)
 
     def affords_evaluation(self, mask: int, now: float) -> bool:
-        """Return whether an evaluation may take `mask`: there is room for what it will cost, or it is on credit."""
+        """Return whether an evaluation may record `mask`: the budget covers its predicted cost, or it has credit."""
         if self.budget is None or mask == 0:
             return True
         self._evaluations += 1
@@ -190,7 +190,7 @@ class Price:
         return self._evaluation_on_credit or self._left_for_evaluations_secs(now) >= self._evaluation_secs
 
     def evaluation_goes_on(self, mask: int, now: float) -> bool:
-        """Return whether the evaluation under way may be read on; nobody knows how long one is before its end."""
+        """Return whether to continue recording the current evaluation, whose length is unknown."""
         if self.budget is None or mask == 0 or self._left_for_evaluations_secs(now) >= self._step_secs:
             return True
         if self._evaluation_on_credit and self._step_secs <= _OPENING_EVALUATION_SECS:
@@ -200,12 +200,12 @@ class Price:
         return False
 
     def _check(self, position: int, now: float) -> None:
-        """Choose the interval anew."""
+        """Recompute the interval."""
         self._check_at = now + _CHECKED_EVERY_SECS
         self._waited_secs = self._processor_wait.secs()
         if self._tensors_secs is None:
             return
-        # Only what the run may spend until it is twice as long counts, spread over as many steps as it has had.
+        # Spread what may be spent until the run is twice as long over as many steps as so far.
         octave_secs = self._left_secs(2 * self.training_secs(now), numbers_secs=2 * self._numbers_secs)
         steps = octave_secs / self._tensors_secs if self._tensors_secs > 0 else math.inf
         if steps * _MAX_INTERVAL_STEPS <= position:
@@ -214,11 +214,11 @@ class Price:
             self.interval_steps = 1 << max(0, math.ceil(math.log2(max(1, position) / steps))) if steps < position else 1
 
     def _left_secs(self, training_secs: float, numbers_secs: float | None = None) -> float:
-        """Return what tensors may still cost in a training of that length.
+        """Return the remaining tensor budget in a training of that length.
 
         Args:
             training_secs: The length.
-            numbers_secs: Cost of the numbers of all steps by then. None: what they have cost so far.
+            numbers_secs: Cost of the numbers of all steps by then. None: their cost so far.
         """
         spent_secs = self.spent_secs - self._numbers_secs
         return self._for_tensors_secs(training_secs, numbers_secs) - spent_secs
@@ -235,5 +235,5 @@ class Price:
 
     @property
     def budget_or_nan(self) -> float:
-        """The budget; NaN where there is none."""
+        """The budget; NaN if there is none."""
         return math.nan if self.budget is None else self.budget

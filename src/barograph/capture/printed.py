@@ -1,8 +1,8 @@
 """A copy of what this process writes to Python's standard output and error.
 
-The streams stay the objects that they are; only their `write` is called by one of ours, which then takes the text down.
-So nothing changes in what is printed, in its order, in buffering, or in whether it is a terminal. What is written past
-these streams (by C, by child processes, by `sys.stdout.buffer`) does not pass here.
+The stream objects stay the same; only their `write` is wrapped and records the text. So output, its order, buffering
+and terminal detection do not change. Output that bypasses these streams (C code, child processes, `sys.stdout.buffer`)
+is not recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 MOST_CHARS = 2**20
-"""What waits to be handed over; more is left out, and counted."""
+"""Maximum of waiting characters; further ones are omitted and counted."""
 
 OUT, ERR = "out", "err"
 
@@ -32,7 +32,7 @@ class Printed:
                 self._copy(name, stream)
 
     def take(self) -> tuple[list[tuple[str, str]], int]:
-        """Return what was printed since the last call, in order, by stream; and how many characters are left out."""
+        """Return the output since the last call, in order, by stream; and the number of omitted characters."""
         waiting = self._waiting
         found: list[tuple[str, list[str]]] = []
         while waiting:
@@ -46,7 +46,7 @@ class Printed:
         return [(name, "".join(texts)) for name, texts in found], left_out
 
     def stop(self) -> None:
-        """Let the streams write as they did."""
+        """Restore the streams."""
         self._listens = False
         while self._undo:
             self._undo.pop()()
@@ -68,7 +68,7 @@ class Printed:
             before = vars(stream).get("write")
             stream.write = write
         except (AttributeError, TypeError):
-            return  # a stream of somebody's own that lets nothing be set
+            return  # a custom stream with read-only attributes
 
         def put_back() -> None:
             if vars(stream).get("write") is write:

@@ -17,18 +17,18 @@ class Closing(Protocol):
     """Something to close at the end of the process."""
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
-        """Note with what exception the script ends."""
+        """Note the exception that ends the script."""
 
     def close(self) -> None:
-        """Say how it ended; later calls do nothing."""
+        """Record how the process ended; later calls do nothing."""
 
 
 class ProcessEnd:
     """Detects the end of the process while something needs closing.
 
     Args:
-        current: Returns what; None: nothing.
-        after_fork: Called in every child that is forked.
+        current: Returns the object to close; None: none.
+        after_fork: Called in every forked child.
     """
 
     def __init__(self, current: Callable[[], Closing | None], after_fork: Callable[[], None]) -> None:
@@ -40,18 +40,18 @@ class ProcessEnd:
         self._processes_heard = False
 
     def watch(self) -> None:
-        """Hear of it from now on."""
+        """Install the hooks."""
         if not self._forks_heard:
             self._forks_heard = True
             os.register_at_fork(after_in_child=self._after_fork)
-        # atexit runs last in, first out: what the script registers later still runs while we record.
+        # atexit runs last in, first out: functions that the script registers later still run while we record.
         atexit.register(self._at_exit)
         if self._replaced is None:
             self._replaced, sys.excepthook = sys.excepthook, self._uncaught
         self._watch_multiprocessing()
 
     def forget(self) -> None:
-        """Hear no more of it. Where somebody has put a hook on top of ours, ours stays, as a plain passage."""
+        """Remove the hooks. If another hook was installed over ours, ours stays but does nothing."""
         atexit.unregister(self._at_exit)
         if self._finalizer is not None:
             self._finalizer.cancel()
@@ -60,7 +60,7 @@ class ProcessEnd:
             sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
 
     def _watch_multiprocessing(self) -> None:
-        """Hear of the end of a process of multiprocessing: it ends without atexit, or once its failure is forgotten."""
+        """Detect the end of a multiprocessing process, which ends without atexit, or after its exception is gone."""
         if "multiprocessing.util" not in sys.modules:
             return
         from multiprocessing import util
@@ -68,13 +68,13 @@ class ProcessEnd:
         self._finalize()
         if not self._processes_heard:
             self._processes_heard = True
-            # A process that is forked forgets what was registered before.
+            # A forked process loses earlier registrations.
             util.register_after_fork(self, ProcessEnd._finalize)
 
     def _finalize(self) -> None:
         from multiprocessing.util import Finalize
 
-        # Called while what the process's target raised is on its way.
+        # Called while the exception of the process's target propagates.
         self._finalizer = Finalize(None, self._close_raising, exitpriority=0)
 
     def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -100,7 +100,7 @@ class ProcessEnd:
     def _at_exit(self) -> None:
         current = self._current()
         if current is not None:
-            # Where the script has put a hook of its own in place of ours, this is what is left of an exception.
+            # If the script replaced our hook, this is where the exception can still be found.
             error = getattr(sys, "last_value", None)
             if error is not None and not _is_interactive():
                 current.failed(type(error), error)
@@ -108,12 +108,12 @@ class ProcessEnd:
 
 
 def _last_words(text: str) -> None:
-    """Write to standard error; where nobody reads it any more, let that not be what the process ends with."""
+    """Write to standard error; if it has no reader, the error must not determine how the process ends."""
     try:
         if sys.stderr is not None:
             print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        # Python flushes the stream once more when it ends, and would end with an error of its own.
+        # Python flushes the stream again at exit, and would exit with its own error.
         sys.stderr = cast("Any", None)
 
 

@@ -1,4 +1,4 @@
-"""How the training goes: the duration of its steps, its loss, and the steps that were recorded."""
+"""Progress of the training: duration of steps, loss, and number of recorded steps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Progress:
     """Follows the training, for the heartbeat.
 
     Args:
-        price: Notices that training goes on.
+        price: Measures training time.
         clock: Time.
 
     Attributes:
-        times: The duration of the parts of a step.
-        last_end: When the last step ended, by the monotonic clock; None: none has.
-        last_loss: The last loss; NaN: none was recorded.
-        tensor_steps: Steps of which weights or gradients were recorded.
+        times: Durations of the phases of a step.
+        last_end: End of the last step by the monotonic clock; None: no step yet.
+        last_loss: Last loss; NaN: none recorded.
+        tensor_steps: Number of steps with recorded weights or gradients.
     """
 
     __slots__ = ("_clock", "_price", "_step_secs", "last_end", "last_loss", "tensor_steps", "times")
@@ -37,10 +37,10 @@ class Progress:
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
 
     def step_ended(self, at: float | None = None) -> float:
-        """Note that a step has ended; return when.
+        """Note the end of a step; return its time.
 
         Args:
-            at: When, by the monotonic clock. None: now.
+            at: Time by the monotonic clock. None: now.
         """
         now = self._clock.monotonic() if at is None else at
         if self.last_end is not None:
@@ -51,12 +51,12 @@ class Progress:
         return now
 
     def evaluation_ended(self) -> None:
-        """Count what an evaluation cost, and its time, to no step."""
+        """Exclude the cost and the duration of an evaluation from steps."""
         self._price.forget_step()
         self.times.evaluation_ended(self._clock.monotonic())
 
     def took_tensors(self) -> None:
-        """Count a step of which weights or gradients were recorded."""
+        """Count a step with recorded weights or gradients."""
         self.tensor_steps += 1
 
     def saw_loss(self, value: float) -> None:
@@ -65,7 +65,7 @@ class Progress:
 
     @property
     def median_step_secs(self) -> float:
-        """Median duration of the last steps; NaN: there are too few."""
-        # By hand: a module of the name `statistics` in the script's folder must not be imported for us.
+        """Median duration of the last steps; NaN: too few."""
+        # Not with `statistics`: a module with that name in the script's folder must not be imported.
         steps = sorted(self._step_secs)
         return steps[len(steps) // 2] if steps else float("nan")

@@ -1,6 +1,6 @@
 """Statistics read during a step, for arrays that do not live until its end.
 
-Their statistics stay apart until it is known that the step has not failed: of one that has they are let go of.
+They are kept separately until the step has succeeded, and discarded if it failed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from barograph.capture.seen import Seen
 
 _ROOM = 256
-"""Rows of readings that there is room for at first; what is not written to is not fetched by the system."""
+"""Initial capacity in rows; the system does not allocate memory that is not written to."""
 
 
 class Readings:
     """The readings of one call of a step or an evaluation.
 
     Args:
-        reader: Knows how arrays are read.
-        mask: What is taken.
-        buffer: Of the step or the evaluation under way: it is not written to.
+        reader: Reads arrays.
+        mask: What to record.
+        buffer: Buffer of the current step or evaluation; not written to.
     """
 
     def __init__(self, reader: ArrayReader, mask: int, buffer: StepBuffer) -> None:
@@ -39,7 +39,7 @@ class Readings:
         self._mask = mask
         self._buffer = buffer
         self._recipes: dict[Kind, dict[str, Recipe]] = {}
-        # Its rows are those of what was read, one after the other, and not those of the table.
+        # Its rows are consecutive readings, not rows of the table.
         self._read = StepBuffer()
         self._room = self._count = 0
         self._moments: NDArray[np.float64] | None = None
@@ -50,12 +50,12 @@ class Readings:
         self._told_once: dict[int, tuple[Recipe, int]] = {}
 
     def recipe(self, kind: Kind, path: str, dtype: np.dtype[Any], about: About) -> Recipe | None:
-        """Return how an array is read whose elements are of this type; None: it is not.
+        """Return the recipe of an array with elements of this type; None: not recorded.
 
         Args:
-            kind, path: What it is.
-            dtype: Of its elements: one that there are statistics for, in the machine's own byte order.
-            about: What is known of it.
+            kind, path: Kind and path of the array.
+            dtype: Element type, with statistics and in native byte order.
+            about: Metadata of arrays.
         """
         known = self._recipes.get(kind)
         if known is None:
@@ -66,7 +66,7 @@ class Readings:
         return found if found.taking is not None else None
 
     def read(self, kind: Kind, path: str, given: Callable[[], Any], about: About) -> None:
-        """Read any array, where it is taken: what is given returns it."""
+        """Read an array that `given` returns, if it is recorded."""
         if self._reader.recipes(kind, self._mask).of(path, about).taking is None:
             return
         lying = self._reader.dense(kind, path, given())
@@ -76,12 +76,12 @@ class Readings:
             self.read_more(recipe, path, lying, about)
 
     def summarize(self, address: int, size: int, recipe: Recipe) -> int:
-        """Return the number of a new reading: that of elements that lie side by side.
+        """Return the index of a new reading of dense elements.
 
         Args:
-            address: Of the first.
-            size: How many.
-            recipe: Says of which type they are, and whether there is a histogram.
+            address: Address of the first element.
+            size: Number of elements.
+            recipe: Has their type and the histogram mode.
         """
         number, histogram = self._count, recipe.histogram
         moments = self._moments
@@ -92,14 +92,14 @@ class Readings:
         return number
 
     def tell(self, recipe: Recipe, number: int) -> None:
-        """Have a reading be one of what the recipe is for; of gradients, which come once they are whole, the last."""
+        """Assign a reading to a recipe; for gradients, which are complete last, the last one wins."""
         if recipe.key.kind is Kind.GRADIENT:
             self._told_once[recipe.row] = recipe, number
         else:
             self._told.append((recipe, number))
 
     def read_more(self, recipe: Recipe, path: str, array: NDArray[Any], about: About) -> None:
-        """Read units and keep the elements, where that is asked for."""
+        """Read units and keep the elements, if requested."""
         if recipe.asks_for_more:
             self._more.begin_units(recipe.row, self._buffer)
             read_more(array, recipe, path, about, self._more)
@@ -108,9 +108,9 @@ class Readings:
         """Merge everything into a buffer, once; return whether there was anything.
 
         Args:
-            buffer: Of the step or the evaluation; if another one is under way by now, of that.
-            seen: Told of what was read.
-            but: Kinds that are left out.
+            buffer: Buffer of the current step or evaluation.
+            seen: Called with each subject that was read.
+            but: Kinds to omit.
         """
         told = [item for item in (*self._told_once.values(), *self._told) if item[0].key.kind not in but]
         moments, exponents = self._read.moments, self._read.exponents
@@ -131,7 +131,7 @@ class Readings:
 
 
 def _in_turn(told: Iterable[tuple[int, int]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield rows with the numbers of their readings, in order, none of which is named twice at a time."""
+    """Yield rows with the indices of their readings, in order, with distinct rows in each batch."""
     turns: list[list[tuple[int, int]]] = []
     times: dict[int, int] = {}
     for row, number in told:

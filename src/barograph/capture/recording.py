@@ -47,11 +47,11 @@ _current: Recording | None = None
 class Recording:
     """A session with its integrations, for the life of this process or of a `with` block.
 
-    Each framework that the process has imported, or imports later, is listened to by its own integration.
+    Each framework that the process has imported, or imports later, is recorded by its own integration.
 
     Args:
         launch: The run, and how to record it.
-        only: Record only the models and optimizers that are handed over.
+        only: Record only models and optimizers that the script passes.
         explicit_steps: The script ends its steps itself.
     """
 
@@ -80,17 +80,17 @@ class Recording:
         self._listen()
         self._has_begun = True
 
-    # What listens
+    # Integrations
 
     def _listen(self) -> None:
-        """Install the integration of each framework that is loaded, and of any other once it has been imported."""
+        """Install the integration of each loaded framework, and of others when they are imported."""
         found = self.launch.integrations
         if found is None:
             found, problems = installed_integrations()
             for problem in problems:
                 self.session.guard.report(problem)
         self._frameworks = tuple(dict.fromkeys(integration.framework for integration in found))
-        # A replay stands itself where the integration of torch would; the steps of Keras and JAX it gets from theirs.
+        # A replay takes the place of torch's integration; it gets the steps of Keras and JAX from their integrations.
         if replaying.is_replaying("torch"):
             return
         by_listener = {item.listener: _once(functools.partial(self._install, item)) for item in reversed(found)}
@@ -102,25 +102,25 @@ class Recording:
         begin, spent_secs = time.perf_counter(), self.session.startup.secs
         install(integration, self)
         if self._has_begun:
-            # Of what is there at the beginning, whoever begins the recording counts the time.
+            # The start of the recording counts the time for frameworks that are already loaded.
             self.session.startup.add(time.perf_counter() - begin - (self.session.startup.secs - spent_secs))
 
     def add_integration(self, integration: Integration) -> None:
-        """Let an integration belong to this recording: it is taken out when this closes."""
+        """Add an integration to this recording, which removes it at its end."""
         self._integrations.append(integration)
 
     def add_torch(self, integration: TorchIntegration) -> None:
-        """Let the integration of torch belong to this recording; it takes what the script hands over."""
+        """Add torch's integration to this recording; it gets the data that the script passes."""
         self.torch = integration
         self.add_integration(integration)
         self.name_samples(self.source)
 
     def resume(self, resuming: Resuming) -> None:
-        """Let the script be taken to a checkpoint first."""
+        """Resume the script from a checkpoint first."""
         self.resuming = resuming
 
     def array_integration(self, name: str = "") -> ArrayIntegration:
-        """Return the integration for arrays of that name, a new one where there is none."""
+        """Return the array integration with that name, or a new one."""
         if name not in self._arrays:
             from barograph.capture.array_integration import ArrayIntegration
 
@@ -129,7 +129,7 @@ class Recording:
         return self._arrays[name]
 
     def new_array_integration(self) -> ArrayIntegration:
-        """Return another integration for arrays, whose steps are those of a training of its own."""
+        """Return a new array integration, for a separate series of steps."""
         from barograph.capture.array_integration import ArrayIntegration
 
         integration = ArrayIntegration(self.session)
@@ -145,7 +145,7 @@ class Recording:
 
     @contextlib.contextmanager
     def aside(self, framework: str) -> Iterator[None]:
-        """Have the integration of a framework stand aside within a `with` block: another records what goes on there."""
+        """Disable the integration of a framework within a `with` block in which another one records."""
         self._aside[framework] = self._aside.get(framework, 0) + 1
         integration = self.torch if framework == "torch" else None
         if integration is not None and self._aside[framework] == 1:
@@ -159,16 +159,16 @@ class Recording:
                 integration.take_part()
 
     def is_aside(self, framework: str) -> bool:
-        """Return whether the integration of a framework is to stand aside now."""
+        """Return whether the integration of a framework is currently disabled."""
         return self._aside.get(framework, 0) > 0
 
-    # What the script hands over
+    # Data and requests from the script
 
     @property
     def integration(self) -> ScriptIntegration:
-        """What takes what the script hands over: torch's integration where torch is used, else one for arrays.
+        """The integration for data that the script passes: torch's if torch is used, otherwise an array integration.
 
-        What goes with steps that the script itself tells goes to the integration that it tells them to.
+        Data of explicitly reported steps goes to the integration that gets these steps.
         """
         arrays = self._arrays.get("")
         if self.torch is None or (arrays is not None and arrays.has_begun):
@@ -176,13 +176,13 @@ class Recording:
         return self.torch
 
     def let_script_end_steps(self, wanted: bool) -> None:
-        """Let steps end where the script says so, if it wants that, and not where an optimizer steps."""
+        """Let the script end steps itself, if wanted, instead of ending them when an optimizer steps."""
         self.explicit_steps = self.explicit_steps or wanted
         if self.torch is not None:
             self.torch.let_script_end_steps(self.explicit_steps)
 
     def name_samples(self, source: Source | None) -> None:
-        """Have samples named by a function of the user's, in the data trace."""
+        """Set the user's function that names samples in the data trace."""
         self.source = source if source is not None else self.source
         if self.torch is not None and self.source is not None:
             self.torch.feeding.name_samples(self.source)
@@ -194,14 +194,14 @@ class Recording:
             integration.ask_for(())
 
     def set_mode(self, mode: Mode | None) -> None:
-        """Let the script say what it does from now on."""
+        """Set the activity of the script."""
         if mode is not self.session.script.mode:
             for integration in self._integrations or [self.integration]:
                 integration.mode_changes(mode)
             self.session.script.set_mode(mode)
 
     def ask_for_checkpoint(self) -> None:
-        """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
+        """Save a checkpoint when the script requests its next batch, or its next step from `steps`."""
         if self.torch is not None:
             self.torch.feeding.begin_checkpointer().ask_for_one("the script requested it")
             return
@@ -239,13 +239,13 @@ class Recording:
     def _write_capsule(
         self, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor], pickled: bytes | None
     ) -> str:
-        """Write a capsule into the run, under the name that this process has there; return where."""
+        """Write a capsule into the run, under this process's name; return its location."""
         from barograph.runs.state.capsules import write_capsule
         from barograph.runs.state.claim import claim_worker
         from barograph.store.urls import store_from_url
 
         rank, store = _rank(), store_from_url(self.url)
-        # The writer may have claimed the place already, or not come to it yet: it is one place either way.
+        # The writer may have claimed the place already or not yet; the result is the same.
         worker = claim_worker(store, attempt=self.launch.attempt, rank=rank.index, world_size=rank.world_size,
                               clock=SystemClock(), versions=self._versions(), claim=self._claim)
         mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
@@ -255,13 +255,13 @@ class Recording:
 
     @property
     def is_resuming(self) -> bool:
-        """Whether the script is being taken to its checkpoint: what it forks meanwhile is no training."""
+        """Whether the script is still being resumed: its forked children are not trainings."""
         return self.resuming is not None and not self.resuming.over
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
-        """Note with what exception the script ends."""
+        """Note the exception that ends the script."""
         if issubclass(kind, SystemExit) and self.session.steering.stopped_by:
-            return  # it heard that it was stopped, and chose its exit code
+            return  # it caught the stop, and chose its exit code
         if issubclass(kind, TrainingStopped):
             self._failure = (EndState.STOPPED, str(error))
         elif not (issubclass(kind, SystemExit) and getattr(error, "code", 1) in (None, 0)):
@@ -269,20 +269,20 @@ class Recording:
             self._failure = (EndState.FAILED, f"{kind.__name__}: {text}" if text else kind.__name__)
 
     def ended(self, state: EndState, reason: str) -> None:
-        """Note how the script says that the run ends."""
+        """Note how the run ends according to the script."""
         self._failure = (state, reason)
 
     def after_close(self, action: Callable[[], None]) -> None:
-        """Have `action` called once everything was published, however the process ends."""
+        """Call `action` once everything is published, however the process ends."""
         self._afterwards = action
 
     def close(self) -> None:
-        """Take out every hook, publish what is left, write how it ended; later calls do nothing."""
+        """Remove every hook, publish pending records, and write the ending; later calls do nothing."""
         state, reason = self._failure or (EndState.FINISHED, "")
         if self._failure is None and self.session.steering.stopped_by:
             state, reason = EndState.STOPPED, self.session.steering.stopped_by + CAUGHT
         with contextlib.ExitStack() as stack:
-            # From the last to the first. Whatever fails, all else is taken out.
+            # From the last to the first. If one fails, the others are still removed.
             stack.callback(self._guarded, "closing the recording", self._take_afterwards())
             stack.callback(self._let_go)
             for integration in reversed(self._integrations):
@@ -311,7 +311,7 @@ class Recording:
         if _current is self:
             _current = None
             if not self.session.steering.stopped_by:
-                # The exception that stops may still be on its way out of the script, and has its own exit code.
+                # The exception that stops the script may still propagate, and has its own exit code.
                 _end.forget()
 
 
@@ -321,7 +321,7 @@ def current() -> Recording | None:
 
 
 def launched() -> Recording | None:
-    """Return the recording that `barograph run` began in this process; None where it began none."""
+    """Return the recording that `barograph run` started in this process; None if there is none."""
     if not os.environ.get(LAUNCH_VARIABLE):
         return None
     begin_if_armed()
@@ -329,7 +329,7 @@ def launched() -> Recording | None:
 
 
 def expect_recording(what: str) -> Recording:
-    """Return the recording of this process, where something of the script's needs one.
+    """Return the recording of this process, which the caller requires.
 
     Raises:
         SettingsError: There is none.
@@ -342,10 +342,10 @@ def expect_recording(what: str) -> Recording:
 
 
 def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> Recording:
-    """Begin to record this process.
+    """Start recording this process.
 
     Raises:
-        AlreadyAttached: It is being recorded already.
+        AlreadyAttached: It is already recorded.
     """
     global _current
     if _current is not None:
@@ -356,7 +356,7 @@ def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -
 
 
 def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
-    """Begin to record as `barograph run` asked, counting what was spent since `begin` (`perf_counter`) as start-up."""
+    """Start recording for `barograph run`; the time since `begin` (`perf_counter`) counts as start-up."""
     launch = launch_from_environment(environment)
     if launch is None or _current is not None:
         return
@@ -365,7 +365,7 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
 
 
 def _after_fork() -> None:
-    """A forked child is not the process that trains, unless training had not begun; the run stays its parent's."""
+    """Disable recording in a forked child, unless training had not started; the run stays its parent's."""
     global _current
     if _current is not None and (_current.session.declared or _current.is_resuming):
         _current.session.abandon()
@@ -387,7 +387,7 @@ def _rank() -> Rank:
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls `action` the first time that it is called."""
+    """Return a function that calls `action` on its first call only."""
     waiting = [action]
 
     def call() -> None:

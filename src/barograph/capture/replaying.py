@@ -1,27 +1,27 @@
-"""Whether this process is replaying a held step; a replay records nothing."""
+"""Whether this process is replaying a saved step; a replay records nothing."""
 
 from __future__ import annotations
 
 _framework = ""
 
 PLACE = "memory://replay"
-"""What a run that the script attaches is written to then: gone with the process."""
+"""Place of a run that the script attaches during a replay; it vanishes with the process."""
 
 
 def begin(framework: str) -> None:
-    """Note that this process makes a step again.
+    """Note that this process replays a step.
 
     Args:
-        framework: That made it.
+        framework: Framework of the step.
     """
     global _framework
     _framework = framework
 
 
 def is_replaying(framework: str = "") -> bool:
-    """Return whether this process does; of one framework, or of any.
+    """Return whether this process replays a step.
 
     Args:
-        framework: "": any.
+        framework: Only a step of this framework; "": any.
     """
     return bool(_framework) and framework in ("", _framework)

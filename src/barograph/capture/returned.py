@@ -6,10 +6,11 @@ from collections.abc import Collection
 
 
 def loss_among(names: Collection[str]) -> str | None:
-    """Return the name of the loss: "loss", else what has no name, else the first with "loss" in it; None where none is.
+    """Return the name of the loss: "loss", else the unnamed number, else the first with "loss" in it; None if there is
+    none.
 
     Args:
-        names: Of the numbers, in order; "" of one without.
+        names: Names of the numbers, in order; "" if unnamed.
 
     Example:
         >>> loss_among(["acc", "val_loss"]), loss_among(["val_loss", ""]), loss_among(["acc"])

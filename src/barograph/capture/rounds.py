@@ -1,6 +1,6 @@
 """Records a model trained in rounds: metrics by data set, trees, importance, targets and predictions.
 
-A step is a round of boosting. What is read of the model is read where it is due.
+A step is a boosting round. Data of the model is read when it is due.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barograph.model.key import Key, Kind
 _ANSWERS = (Kind.LABEL, Kind.CONFUSION, Kind.TARGET, Kind.OUTPUT)
 _MOST_CLASSES = 1000
 _MOST_SAMPLES = 1 << 17
-"""Samples whose labels and answers are looked at: of more, evenly spread."""
+"""Maximum number of samples whose labels and predictions are read, evenly spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Metric:
 
     Attributes:
         data: Name of the data set.
-        name: Of the metric.
-        value: The number.
+        name: Name of the metric.
+        value: Value of the metric.
         is_loss: Less is better.
-        in_training: The data set is the one that is trained on.
+        in_training: It is the training data.
     """
 
     data: str
@@ -46,7 +46,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree that was grown: its depth (0: a leaf alone), its leaves, and what its splits gained; NaN: not known."""
+    """A grown tree: its depth (0: only a leaf), its number of leaves, and the gains of its splits; NaN: unknown."""
 
     depth: int
     leaves: int
@@ -59,9 +59,9 @@ class Predictions:
 
     Attributes:
         data: Name of the data set.
-        labels: One each.
-        answers: One number each, or one row of shares each.
-        in_training: The data set is the one that is trained on.
+        labels: Label of each sample.
+        answers: One number, or one row of probabilities, for each sample.
+        in_training: It is the training data.
         are_classes: The labels are classes.
     """
 
@@ -77,8 +77,8 @@ class EarlyStopping:
     """The early-stopping settings of a training.
 
     Attributes:
-        rounds: Without gain, after which it does; 0: it does not.
-        on_training: What it watches is the data that is trained on.
+        rounds: Number of rounds without improvement; 0: no early stopping.
+        on_training: It monitors the training data.
     """
 
     rounds: int
@@ -89,36 +89,36 @@ class Grown(Protocol):
     """A model after a round, read only if something is due."""
 
     def metrics(self) -> Iterable[Metric]:
-        """Return how it was judged after this round, as the script asked for."""
+        """Return the metrics after this round, as requested by the script."""
 
     def trees(self) -> Iterable[Tree]:
         """Return the trees of this round."""
 
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what features count for by each way to count; "" is that of total gain."""
+        """Return the feature importances by type; "" is total gain."""
 
     def predictions(self) -> Iterable[Predictions]:
-        """Return labels and answers of each data set whose answers are at hand."""
+        """Return labels and predictions of each data set with available predictions."""
 
     def hyperparameters(self) -> Mapping[str, Any]:
-        """Return what the training was told to do."""
+        """Return the hyperparameters of the training."""
 
     def learning_rate(self) -> float | None:
-        """Return the learning rate of this round, called for every round; None: it has none."""
+        """Return the learning rate of this round, called for every round; None: there is none."""
 
     def planned(self) -> int | None:
-        """Return how many rounds the model has when nothing stops its training; None: each tree stands for itself."""
+        """Return the planned number of rounds; None: the trees are independent."""
 
     def early_stopping(self) -> EarlyStopping | None:
-        """Return when the training ends by itself; None: that cannot be told."""
+        """Return the early-stopping condition; None: unknown."""
 
 
 class Rounds:
     """Records one training, round by round.
 
     Args:
-        integration: Whom it is told to.
-        first_step: Rounds that the model had before; None: as `attach` was told.
+        integration: Records the training.
+        first_step: Number of rounds that the model had before; None: the `first_step` of `attach`.
     """
 
     def __init__(self, integration: ArrayIntegration, first_step: int | None = None) -> None:
@@ -147,7 +147,7 @@ class Rounds:
             self._integration.learning_rate(float(rate))
 
     def _plan(self, model: Grown) -> None:
-        """Record what the training is meant to do, where that is due."""
+        """Record the settings of the training, if due."""
         if not self._integration.due(Kind.FACT):
             return
         planned, stopping = model.planned(), model.early_stopping()
@@ -158,14 +158,14 @@ class Rounds:
             self._integration.fact(Fact.EARLY_STOPPING, float(stopping.on_training), "training")
 
     def end_round(self, model: Grown, *, is_last: bool = False) -> None:
-        """End a round. Of the last one everything is recorded: it is the model that the script goes on with.
+        """End a round. Records everything of the last one, which gives the model that the script uses.
 
         Args:
-            model: As it is after the round.
-            is_last: The training ends with it, though more rounds were planned.
+            model: The model after the round.
+            is_last: The training ends with it, although more rounds were planned.
 
         Raises:
-            TrainingStopped: A finding asked for it.
+            TrainingStopped: A finding stopped the training.
         """
         integration, metrics = self._integration, list[Metric]()
         with integration.guarded("reading a round"):
@@ -200,7 +200,7 @@ class Rounds:
         integration.end_evaluation()
 
     def _judged(self, metrics: list[Metric]) -> None:
-        """Record the losses: the first of the first data set is the one that the training is judged by."""
+        """Record the losses: the first metric of the first data set is the loss of the training."""
         for metric in metrics:
             if metric.is_loss:
                 name = TOTAL if metric is next(item for item in metrics if item.is_loss) else (

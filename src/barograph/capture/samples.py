@@ -17,7 +17,7 @@ MOST_SAMPLES = 65_536
 class SampleMemory:
     """Stores the digests of training samples, up to a limit.
 
-    Asked from the thread that trains and, where samples lie on a device, from the writer's.
+    Used by the training thread and, for samples on a device, by the writer's.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class SampleMemory:
         return len(self._known)
 
     def learn(self, digests: NDArray[int64]) -> float:
-        """Remember the samples of a training step.
+        """Add the samples of a training step.
 
         Args:
-            digests: Of its samples.
+            digests: Digests of its samples.
 
         Returns:
-            The share of them that were known before; 0.0 where there are none.
+            The share of known samples; 0.0 if there are none.
         """
         with self._lock:
             before = self._count(digests.tolist())
@@ -43,24 +43,24 @@ class SampleMemory:
         return before / len(digests) if len(digests) else 0.0
 
     def forget(self) -> None:
-        """Begin anew: another model is trained, which has not met these samples."""
+        """Reset, for another model, which has not been trained on these samples."""
         with self._lock:
             self._known.clear()
 
     def share_known(self, digests: NDArray[int64], *, rich: bool = False) -> float:
-        """Return the share of an evaluation's samples that training was fed, beyond what chance explains.
+        """Return the share of an evaluation's samples that are training samples, beyond chance.
 
-        Where samples repeat within the evaluation itself, as rows of few small numbers do, some are equal to
-        training samples without being them: those that occur more than once are not counted, and as many more
-        are taken off as the repetition lets expect. Not where samples hold so much that none equals another by
-        chance: there what repeats was drawn twice.
+        If samples repeat within the evaluation, as rows of a few small numbers do, some equal training samples by
+        chance. So samples that occur more than once are not counted, and the expected number of chance matches is
+        subtracted. Not
+        for samples with so much content that none equals another by chance: repeated ones were drawn twice.
 
         Args:
-            digests: Of its samples.
-            rich: Samples are not equal by chance.
+            digests: Digests of its samples.
+            rich: Samples are never equal by chance.
 
         Returns:
-            From 0.0 to 1.0; 0.0 where there are none.
+            From 0.0 to 1.0; 0.0 if there are none.
         """
         if not len(digests):
             return 0.0

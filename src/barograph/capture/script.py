@@ -10,14 +10,14 @@ from typing import Any
 _MOST_SOURCE_BYTES = 4 * 2**20
 _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KERAS_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TF_",
                 "TORCH_", "XLA_")
-"""What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
+"""Environment variables that may affect numbers; others are not stored, since they may contain secrets."""
 
 _PYTHONS_OWN = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
-"""Where Python's own library lies; of an environment within the working directory that is below it, too."""
+"""Folder of Python's standard library, including that of an environment in the working directory."""
 
 
 def script_now() -> dict[str, Any]:
-    """Return what was started, with which arguments, where, and the text of it."""
+    """Return the script, its arguments, its directory, and its source text."""
     return {
         "argv": list(sys.argv), "executable": Path(sys.executable).name, "folder": os.getcwd(),
         "environment": {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)},
@@ -26,7 +26,7 @@ def script_now() -> dict[str, Any]:
 
 
 def sources() -> dict[str, str]:
-    """Return the text of the script and of the modules beside it or below, by path from the working directory."""
+    """Return the source texts of the script and the modules next to it or below, by path from the working directory."""
     found: dict[str, str] = {}
     room = _MOST_SOURCE_BYTES
     here = Path.cwd().resolve()
@@ -36,7 +36,7 @@ def sources() -> dict[str, str]:
         if (not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file
                 or file.startswith(_PYTHONS_OWN) or name.partition(".")[0] == "barograph"):
             continue
-        # Of thousands of modules few are the script's own, and they lie in few folders.
+        # Few of thousands of modules are the script's own, and they are in few folders.
         folder, base = os.path.split(os.path.abspath(file))
         if folder not in inside:
             inside[folder] = Path(folder).resolve().is_relative_to(here)

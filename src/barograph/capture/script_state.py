@@ -9,7 +9,7 @@ from barograph.model.step import Mode
 
 @dataclass(slots=True)
 class ScriptState:
-    """The mode set by the script, who ends its steps, and whether it is still replaying steps before a checkpoint.
+    """The mode set by the script, who ends its steps, and whether it is still repeating steps before a checkpoint.
 
     Attributes:
         mode: Mode set by the script; None: Barograph detects it.

@@ -48,7 +48,7 @@ class Seen:
         elif kind is Kind.GRADIENT:
             self.gradients.add(path)
         elif kind is Kind.OUTPUT:
-            layer = path.partition("[")[0]  # one may return several
+            layer = path.partition("[")[0]  # a module may return several values
             self.outputs.add(layer if layer in self.named_modules else path)
 
     def saw_loss(self) -> None:
@@ -60,7 +60,7 @@ class Seen:
         self.evaluations += 1
 
     def explain_no_loss(self, why: str) -> None:
-        """Say why no loss is recorded."""
+        """Set the reason why no loss is recorded."""
         self.no_loss = why
 
     def count_parameters(self, parameters: int) -> None:

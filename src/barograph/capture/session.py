@@ -1,7 +1,7 @@
-"""The recording of one process: what integrations share, and the order of things when a step ends.
+"""The recording of one process: the state that integrations share, and the sequence of operations at the end of a step.
 
-It knows no framework: an integration (`capture/torch/integration.py` and its like) tells it when steps begin and end
-and hands it what was gathered.
+It is independent of frameworks: integrations (such as `capture/torch/integration.py`) report the start and end of steps
+and pass the collected data.
 """
 
 from __future__ import annotations
@@ -41,40 +41,40 @@ _OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT})
 
 
 class Collector(Protocol):
-    """Holds back steps of which only numbers were recorded, to publish them together."""
+    """Collects steps with only numbers, to publish them together."""
 
     @property
     def steps(self) -> int:
-        """Steps that it holds back."""
+        """Number of collected steps."""
 
     def stop(self) -> None:
-        """Publish them, and hold back no more."""
+        """Publish them, and collect no more."""
 
 
 class Session:
     """Records one process. Cheap to create; it claims its place in the run at the first sign of training.
 
     Args:
-        settings: What the user set; `to` names a run that exists.
-        needs: What the rules ask for.
-        open_writer: Claims this worker's place and returns the writer; called once, at the first sign of
-            training, with the rank and the function that tells this session's state.
+        settings: Settings of the user; `to` is an existing run.
+        needs: Records that the rules need.
+        open_writer: Claims this worker's place and returns the writer; called once, at the first sign of training, with
+            the rank and a function that returns this session's state.
         clock: Time.
         worker: This process. None: the only one of its run.
 
     Attributes:
         guard: Catches errors of Barograph.
         plan: The statistics to record for each key.
-        price: What recording costs.
-        seen: What exists in the training.
-        counts: The steps made.
+        price: Cost of the recording.
+        seen: Parameters and modules of the training.
+        counts: Numbers of steps.
         choice: Chooses the data to record at each step.
         progress: Progress of the training.
         output: Sends records to the writer.
         startup: Time spent on starting up.
         script: Settings that the script changes while it runs.
         steering: Requests to the training, such as a stop.
-        closed: Nothing is recorded any more.
+        closed: Recording has ended.
     """
 
     def __init__(
@@ -106,26 +106,26 @@ class Session:
         self._collector: Collector | None = None
         self._final_steps: list[Callable[[], None]] = []
 
-    # What is not published yet
+    # Unpublished records
 
     def collect_with(self, collector: Collector) -> None:
-        """Let an integration hold back steps; whoever records anything else has them published first."""
+        """Let an integration collect steps; any other record publishes them first."""
         self._collector = collector
 
     def publish_collected(self) -> None:
-        """Publish the steps that an integration holds back."""
+        """Publish the collected steps of an integration."""
         if self._collector is not None:
             self._collector.stop()
 
     @property
     def steps_of_all(self) -> int:
-        """How many steps all optimizers have made together, with those that are held back."""
+        """Number of steps of all optimizers together, including collected ones."""
         return self.counts.of_all + (self._collector.steps if self._collector is not None else 0)
 
     # A step
 
     def began(self) -> None:
-        """Note that training goes on now; the first time, claim this worker's place in the run."""
+        """Note that training continues; the first time, claim this worker's place in the run."""
         self.price.start(self.clock.monotonic())
         if self.output.writer is None and self.output.may_open and not self.closed:
             with self.startup.timed():
@@ -137,7 +137,7 @@ class Session:
         return self.output.writer is not None
 
     def pass_step(self, optimizer: str) -> None:
-        """Count a step of which nothing is known."""
+        """Count a step without records."""
         self.hand_over_fed(optimizer)
         self.counts.pass_step(optimizer)
         self.price.end_step(0)
@@ -147,10 +147,10 @@ class Session:
         """Publish one optimizer step.
 
         Args:
-            buffer: What was gathered; not to be used again.
-            optimizer: Whose step.
-            mask: What was taken.
-            skipped: A gradient scaler withheld the update.
+            buffer: Collected data; not to be used again.
+            optimizer: Optimizer of the step.
+            mask: What was recorded.
+            skipped: A gradient scaler skipped the update.
         """
         self.hand_over_fed(optimizer)
         tick, number = self.counts.end_step(optimizer)
@@ -164,14 +164,13 @@ class Session:
 
     def end_light_step(self, optimizer: str, losses: Mapping[Any, tuple[float, int]], rates: Sequence[float], *,
                        at: float | None = None) -> None:
-        """Publish a step of which only numbers were taken; the fast way of `end_step`.
+        """Publish a step with only numbers; the fast path of `end_step`.
 
         Args:
-            optimizer: Whose step.
-            losses: Path of a loss, or key of another number, to the sum of the values that it took in this step, and
-                how many.
+            optimizer: Optimizer of the step.
+            losses: Path of a loss, or key of another number, to the sum of its values in this step, and their number.
             rates: Learning rate of each parameter group.
-            at: When it ended, by the monotonic clock; what fed it was handed over then. None: now.
+            at: End of the step by the monotonic clock; its batches were passed on then. None: now.
         """
         if at is None:
             self.hand_over_fed(optimizer)
@@ -184,12 +183,12 @@ class Session:
         self.output.put_light(tick, number, optimizer, unix, losses, rates, self.progress.times.told(now))
 
     def hand_over_fed(self, optimizer: str, *, ahead: int = 0) -> None:
-        """Hand over the batches that fed a step: the one that ends, or one so many steps further."""
+        """Pass on the batches of the ending step, or of one that many steps later."""
         if self.output.fed_by is not None:
             self.output.put_fed(self.counts.tick + ahead, self.counts.made(optimizer) + ahead, optimizer)
 
     def end_evaluation(self, buffer: StepBuffer, mode: Mode, mask: int = 0) -> None:
-        """Publish what was gathered between two training steps in another mode, where `mask` was taken."""
+        """Publish the records between two training steps in another mode, recorded with `mask`."""
         counts = self.counts
         self.seen.evaluation_ended()
         self.choice.took(mask, mode)
@@ -211,7 +210,7 @@ class Session:
         self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None,
         time_unix: float | None = None,
     ) -> None:
-        """Record numbers of the script's own; without a mode, in the one that the script has set."""
+        """Record numbers of the script; without a mode, in the one that the script has set."""
         if self.closed:
             raise SessionClosed(f"The run is closed and records nothing more ({self.settings.to}).")
         if self.script.passes_over:
@@ -240,11 +239,11 @@ class Session:
     # Ending
 
     def before_close(self, action: Callable[[], None]) -> None:
-        """Have `action` called before the end is written: an integration flushes what is pending."""
+        """Call `action` before the ending is written, so that an integration can flush pending records."""
         self._final_steps.append(action)
 
     def close(self, state: EndState, reason: str = "") -> None:
-        """Publish what is left and write how it ended; later calls do nothing."""
+        """Publish pending records and write the ending; later calls do nothing."""
         if self.closed:
             return
         try:
@@ -263,7 +262,7 @@ class Session:
         self.guard.report(f"the end of the run could not be written{lost}.{why}", outcome="The training is unaffected.")
 
     def lost_some(self, problem: str) -> None:
-        """Say that some of what was recorded is lost, and why; safe from any thread."""
+        """Report that some records are lost, and why; thread-safe."""
         self.guard.report(problem)
         self.seen.reasons[problem] = problem
 
@@ -275,7 +274,7 @@ class Session:
     # State, for the heartbeat
 
     def status(self) -> Heartbeat:
-        """Return how it goes; called from the writer's thread, so it only reads."""
+        """Return the current heartbeat; called from the writer's thread, so it only reads."""
         progress, price = self.progress, self.price
         now = progress.last_end if progress.last_end is not None else self.clock.monotonic()
         why = f"limited by the {'schedule' if self.settings.budget is None else 'budget'}"

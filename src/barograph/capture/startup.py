@@ -1,4 +1,4 @@
-"""The time that a training waits for Barograph to start up, which is no part of the price of a step."""
+"""The time that a training waits for Barograph to start, which is not part of the cost of a step."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Startup:
     """Measures start-up.
 
     Args:
-        price: Is not charged for it.
-        clock: Time that `price` counts training by.
+        price: Not charged for it.
+        clock: Clock of the training time in `price`.
 
     Attributes:
         secs: Seconds that training has waited.
-        cpu_secs: Of them, processor time of the training thread that an entry point must not charge as well.
+        cpu_secs: Processor time of the training thread in it, which an entry point must not charge again.
     """
 
     __slots__ = ("_clock", "_price", "cpu_secs", "secs")
@@ -35,15 +35,15 @@ class Startup:
         """Add time.
 
         Args:
-            secs: By the clock on the wall.
-            used_secs: Processor time of this thread meanwhile, where an entry point would charge it.
+            secs: Wall time.
+            used_secs: Processor time of this thread meanwhile, if an entry point would charge it.
         """
         self.secs += secs
         self.cpu_secs += used_secs
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count what a `with` block takes as start-up."""
+        """Count the duration of a `with` block as start-up."""
         begin, cpu_begin = time.perf_counter(), cpu_secs()
         try:
             yield
@@ -52,11 +52,11 @@ class Startup:
 
     @contextmanager
     def apart_from_training(self, *, ours: bool = True) -> Iterator[None]:
-        """Count what is done once within a `with` block as start-up, and not as training.
+        """Count one-time work in a `with` block as start-up instead of training.
 
         Args:
-            ours: All of the block is done for the recording; without, only what the price was charged with meanwhile:
-                the rest is the script's own, as when its step is compiled.
+            ours: The whole block belongs to the recording. Otherwise only what the price was charged with meanwhile;
+                the rest is the script's own, such as compiling its step.
         """
         begin, cpu_begin = time.perf_counter(), cpu_secs()
         before, cpu_before, spent_secs = self.secs, self.cpu_secs, self._price.spent_secs

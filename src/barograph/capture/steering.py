@@ -16,19 +16,19 @@ class Steering:
     """Stops a training, and passes other requests to integrations.
 
     Args:
-        guard: Hears of errors of those who carry something out.
+        guard: Handles errors of callbacks.
         clock: Time.
         allow: Actions that the training allows.
-        attempt: Of the run.
-        steps_made: Returns how many steps the training has made.
+        attempt: Attempt of the run.
+        steps_made: Returns the number of steps of the training.
 
     Attributes:
         stopped_by: Why the training was stopped; "": it was not.
-        orders: What was asked, and what became of it.
-        own_end: Loops of frameworks that end in their own way.
-        allowed: Names of actions that are carried out.
-        save_checkpoint: The script's own function that saves a checkpoint and returns where; "" where that is not
-            known. None: the script gave none, and integrations that know how are asked.
+        orders: Requests and their results.
+        own_end: Loops of frameworks that end by their own mechanism.
+        allowed: Names of allowed actions.
+        save_checkpoint: Function of the script that saves a checkpoint and returns its location; "" if unknown. None:
+            there is none, and integrations are asked.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Steering:
     def request_stop(
         self, reason: str, after_steps: int = 0, *, finding_id: str = "", checkpoint: bool = False, again: bool = False
     ) -> None:
-        """Ask for training to be stopped; safe from any thread, and heard once.
+        """Request to stop the training, once; thread-safe.
 
         Args:
             reason: One sentence for people.
-            after_steps: Steps to be made before; 0: stop after the one under way.
-            finding_id: The finding that asks.
+            after_steps: Number of steps to complete first; 0: stop after the current one.
+            finding_id: The finding that triggered it.
             checkpoint: Save a checkpoint first, with `save_checkpoint`.
-            again: Heard also where the training was stopped before, and the script has caught that and gone on.
+            again: Also stop a training whose script has caught an earlier stop and continued.
         """
         if again or not self.stopped_by:
             self._stop_after = after_steps
@@ -75,13 +75,13 @@ class Steering:
 
     @property
     def waits(self) -> bool:
-        """Whether `raise_if_stopped` may have anything to do."""
+        """Whether `raise_if_stopped` may have something to do."""
         return self._stop_reason is not None or bool(self.orders.waiting) or self.own_end.under_way
 
     def raise_if_stopped(self) -> None:
-        """Do what was asked, in the thread that trains, between two steps; and raise where that is to stop.
+        """Carry out requests, in the training thread, between two steps; raise if one is to stop.
 
-        Where the loop of a framework is under way, that is told to end, and who called it is told afterwards.
+        A running loop of a framework is asked to end; its caller gets the exception afterwards.
 
         Raises:
             TrainingStopped: Once for each request.
@@ -100,21 +100,22 @@ class Steering:
             self.own_end.stop(TrainingStopped(f"{reason} Barograph {saved}." if saved else reason), self._steps_made())
 
     def offer_checkpoint(self, save: Callable[[], str]) -> None:
-        """Let an integration save a checkpoint where the script has no function of its own that does.
+        """Register an integration's function that saves a checkpoint if the script has none.
 
         Args:
-            save: As `save_checkpoint`; raises NotDone where it cannot, and the next one is asked.
+            save: As `save_checkpoint`; raises NotDone if it cannot, and the next one is tried.
         """
         self._savers.append(save)
 
     def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
-        """Let an integration carry out what is asked: where it is allowed; or always, since it changes nothing."""
+        """Register an integration's handler for an action: used if the action is allowed; or always, if it changes
+        nothing."""
         self._hands[str(action)] = hand
         if always:
             self.allowed.add(str(action))
 
     def report(self, request: Request, result: str, *, done: bool = True) -> None:
-        """Say what became of a request."""
+        """Report the result of a request."""
         self.orders.report(request, result, done=done, step=self._steps_made(), now_unix=self._clock.unix())
 
     def _carry_out(self) -> None:
@@ -138,7 +139,7 @@ class Steering:
                     self.report(request, result)
 
     def _checkpointed(self) -> str:
-        """Save a checkpoint, and return what became of that."""
+        """Save a checkpoint, and return the result in words."""
         savers = self._savers if self.save_checkpoint is None else [self.save_checkpoint]
         reasons = []
         for save in savers:

@@ -1,4 +1,4 @@
-"""Chooses what is recorded of each step: what is due by its schedule and can be afforded."""
+"""Chooses what to record of each step: what is due by its schedule and within the budget."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from barograph.model.step import Mode
 _MOST_LOOKS = 8
 _LOOKS_APART_STEPS = 16
 _LOOK_STEPS = 4
-"""How often, how far apart and for how many steps a training is looked at closely because something has changed."""
+"""Limits of detailed recording after a change: how often, how far apart and for how many steps."""
 
 
 class StepChoice:
-    """Chooses from the plan, within the budget; takes more after a change in the training.
+    """Chooses from the plan within the budget; records more after a change in the training.
 
     Args:
-        plan: What is asked for.
-        price: What can be afforded.
-        counts: The steps made.
+        plan: What to record.
+        price: The budget.
+        counts: Numbers of steps.
         clock: Time.
 
     Attributes:
-        level: The running level of the loss, whose jump is a change.
+        level: Running level of the loss, whose jump is a change.
     """
 
     __slots__ = ("_agenda", "_clock", "_counts", "_look_waits", "_looked_at", "_looks", "_plan", "_price", "level")
@@ -42,9 +42,9 @@ class StepChoice:
         self._looked_at = 0
 
     def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
-        """Return the mask of what is taken in this step: what is due and can be afforded."""
+        """Return the mask of this step: what is due and within the budget."""
         if mode is not Mode.TRAIN:
-            # An evaluation stands for all the steps since the one before: few fall on a step of a schedule.
+            # An evaluation covers all steps since the last one, because few coincide with a schedule.
             due, now = self._agenda.due(number, mode), self._clock.monotonic()
             self._price.hear(now)
             return due if self._price.affords_evaluation(due, now) else 0
@@ -65,22 +65,22 @@ class StepChoice:
         return self._price.evaluation_goes_on(mask, self._clock.monotonic())
 
     def has_room(self) -> bool:
-        """Return whether the budget has room for tensors now, whatever is due."""
+        """Return whether the budget currently allows tensors, whatever is due."""
         return self._price.has_room(self._clock.monotonic())
 
     def steps_until_round(self, optimizer: str) -> int:
-        """Return how many steps it is from the one under way to the next that may take tensors."""
+        """Return the number of steps until the next one that may record tensors."""
         return self._price.steps_until_round(self._counts.position_of(self._counts.made(optimizer), optimizer))
 
     def saw_loss(self, value: float) -> None:
-        """Look closely after a jump of the loss."""
+        """Record in detail after a jump of the loss."""
         if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._counts.last_stepped)
 
     def look_closely(self, optimizer: str) -> None:
-        """Take the next steps of an optimizer whole, on credit: something has changed in this training.
+        """Record the next steps of an optimizer completely, on credit, because something has changed in this training.
 
-        A training that changes all the time is not looked at any closer for it.
+        A training that changes all the time gets no additional credit.
         """
         self._look_waits = self._looks < _MOST_LOOKS
         steps = self._counts.of_all

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from barograph.capture.price import Price
 
 TELL_SECS = 0.5
-"""Least time between two tellings."""
+"""Minimum time between two reports."""
 
 STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
     Key(Kind.TIME, path)
@@ -20,10 +20,10 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
 
 
 class Part:
-    """One timed part of the steps, without the time of capture.
+    """One timed phase of the steps, without the time of capture.
 
     Attributes:
-        mean_secs: What it took in a step, of those that were told last; None: it was never heard.
+        mean_secs: Mean duration in the last reported steps; None: never timed.
     """
 
     __slots__ = ("_at", "_clock", "_in_step", "_price", "_secs", "_steps", "mean_secs")
@@ -37,19 +37,19 @@ class Part:
         self.mean_secs: float | None = None
 
     def begins(self) -> None:
-        """Note that it begins; inside itself it begins but once."""
+        """Note its start; nested starts count once."""
         if self._at is None:
             self._at = self._clock() - self._price.spent_secs
 
     def ended(self) -> None:
-        """Note that it has ended."""
+        """Note its end."""
         if self._at is not None:
             self._in_step += self._clock() - self._price.spent_secs - self._at
             self._at = None
 
     def step_ended(self, *, counts: bool) -> None:
-        """Note that the step has ended; without `counts` what was timed in it is forgotten."""
-        self._at = None  # what raised has never ended
+        """Note the end of the step; without `counts`, discard its times."""
+        self._at = None  # after an exception it has no end
         if self._in_step:
             if counts:
                 self._secs += self._in_step
@@ -57,27 +57,27 @@ class Part:
             self._in_step = 0.0
 
     def tell(self) -> None:
-        """Take the mean over the steps since the last telling; where it was heard in none, the one before stands."""
+        """Update the mean over the steps since the last report; keep it if none was timed."""
         if self._steps:
             self.mean_secs = self._secs / self._steps
             self._secs, self._steps = 0.0, 0
 
 
 class StepTimes:
-    """Sums the time of each part of the steps in the training thread, for a microsecond or two per step.
+    """Sums the time of each phase of the steps in the training thread, for a microsecond or two per step.
 
-    A step lasts from the end of the one before to its own. The first one, which holds starting up, and the time of
-    evaluations are left out. Forward, backward and optimizer are timed in the steps that are listened to, which
-    under a budget are not all, and stand for the others; data, capture and the whole are of every step. On a
-    device that works behind the host's back forward and backward are the time it took to hand the work over.
+    A step lasts from the end of the previous one to its own end. The first one, which contains start-up, and
+    evaluations are left out. Forward, backward and optimizer are timed only in observed steps, which under a budget are
+    not all, and represent the others; data, capture and the total are timed in every step. On an asynchronous device,
+    forward and backward are the time to enqueue the work.
 
     Attributes:
-        data_secs: Waited for data since the beginning.
-        forward, backward, optimizer: The parts that are timed by their beginning and end.
+        data_secs: Total time waiting for data.
+        forward, backward, optimizer: Phases timed by their start and end.
 
     Args:
-        price: Knows what capture has spent.
-        clock: Seconds of the clock that `price` is charged by.
+        price: Has the time spent by capture.
+        clock: Seconds of the clock used by `price`.
     """
 
     def __init__(self, price: Price, clock: Callable[[], float]) -> None:
@@ -113,13 +113,13 @@ class StepTimes:
         self.data_secs += secs
 
     def evaluation_ended(self, now: float) -> None:
-        """Note that the step under way begins only now: what came before was an evaluation."""
+        """Note that the current step only starts now, after an evaluation."""
         if self._last_end is not None:
             self._last_end = now
             self._data_mark, self._capture_mark = self.data_secs, self._price.spent_secs
 
     def told(self, now: float) -> dict[Key, float]:
-        """Return the means over the steps since the last telling; nothing where that was a moment ago."""
+        """Return the means over the steps since the last report; nothing shortly after one."""
         if not self._steps or now - self._told_at < TELL_SECS:
             return {}
         self._told_at = now

@@ -14,11 +14,11 @@ class Steps:
     """Counts from 0, or from the first step of a resumed training.
 
     Args:
-        count: Of the steps.
-        integration: Begins the loop.
+        count: Number of steps.
+        integration: Starts the loop.
 
     Attributes:
-        feeding: Hears of each step; None: nobody does.
+        feeding: Notified of each step; None: not traced.
     """
 
     def __init__(self, count: int, integration: ScriptIntegration) -> None:
@@ -27,7 +27,7 @@ class Steps:
         self.feeding: Feeding | None = None
 
     def follow(self, feeding: Feeding) -> None:
-        """Let `feeding` hear of each step."""
+        """Notify `feeding` of each step."""
         self.feeding = feeding
 
     def __iter__(self) -> Iterator[int]:
@@ -42,10 +42,10 @@ class StepsIterator:
     """One pass over the steps.
 
     Args:
-        steps: Which.
+        steps: The steps.
 
     Attributes:
-        made: Steps that were given.
+        made: Number of steps so far.
     """
 
     def __init__(self, steps: Steps) -> None:

@@ -22,25 +22,25 @@ class Surroundings:
         self._is_handed_over = False
 
     def opened_since(self, number: int) -> tuple[Sequence[str], int]:
-        """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
+        """Return the opened files from that index on, and the number of further openings."""
         return self._opened.since(number)
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether somebody takes what is printed, who then has the rest, too."""
+        """Whether the output is passed to a writer, which then gets the rest, too."""
         return self._is_handed_over
 
     def take_printed(self) -> tuple[list[tuple[str, str]], int]:
-        """Return what was printed since the last call; see `Printed.take`."""
+        """Return the output since the last call; see `Printed.take`."""
         self._is_handed_over = True
         return self._printed.take()
 
     def options_seen(self) -> dict[str, Option]:
-        """Return the options of the script that its parser has told of by now."""
+        """Return the options that the script's parser has parsed so far."""
         return dict(self._parsed.options)
 
     def stop(self) -> None:
-        """Leave nothing behind; later calls do nothing."""
+        """Remove all hooks; later calls do nothing."""
         global _current
         if _current is self:
             _current = None
@@ -50,7 +50,7 @@ class Surroundings:
 
 
 def begin() -> Surroundings:
-    """Return what takes it down in this process, begun now where it had not begun."""
+    """Return this process's recorder of surroundings, started now if necessary."""
     global _current
     if _current is None:
         _current = Surroundings()

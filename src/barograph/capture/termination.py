@@ -13,23 +13,23 @@ class Termination:
     """Handles SIGTERM unless the script does.
 
     Args:
-        asked: Called at the first; returns whether that is enough, and the process need not be ended at once. At the
-            second it is.
+        asked: Called at the first signal; returns whether it handles the signal, so that the process need not end at
+            once. A second signal ends it.
     """
 
     def __init__(self, asked: Callable[[], bool]) -> None:
         self._asked = asked
         self._heard = self._listens = False
         try:
-            # A script that has a handler of its own, or was told to ignore the signal, knows why.
+            # A script with its own handler, or that ignores the signal, has its reasons.
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, self._hear)
                 self._listens = True
         except ValueError:
-            return  # not the main thread, and signals are heard there alone
+            return  # not the main thread, which receives all signals
 
     def close(self) -> None:
-        """Hear no more of it."""
+        """Restore the default handling."""
         if self._listens and signal.getsignal(signal.SIGTERM) == self._hear:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._listens = False
@@ -43,9 +43,9 @@ class Termination:
 
 @contextmanager
 def finished_first() -> Iterator[None]:
-    """Have what is done within finished before SIGTERM ends the process; a second one ends it at once.
+    """Finish the block before SIGTERM ends the process; a second signal ends it at once.
 
-    A machine that is taken away, or a launcher whose other worker has stopped, gives some seconds for that.
+    A machine being reclaimed, or a launcher after another worker stopped, allows some seconds.
     """
     came: list[bool] = []
 

@@ -15,8 +15,8 @@ class Rank:
     """The rank of this process in a distributed training.
 
     Attributes:
-        index: Its rank; None where there are no ranks.
-        world_size: How many workers there are.
+        index: Its rank; None without ranks.
+        world_size: Number of workers.
     """
 
     index: int | None = None
@@ -28,9 +28,9 @@ class ThisWorker:
     """This process, as a worker of the run.
 
     Attributes:
-        attempt: Which attempt of the run this is.
-        find_rank: Returns the rank, which may not be known before training begins.
-        write_capsule: Writes a capsule into the run and returns where; its worker and its run are filled in.
+        attempt: Number of the attempt.
+        find_rank: Returns the rank, which may be unknown before training starts.
+        write_capsule: Writes a capsule into the run and returns its location; fills in worker and run.
     """
 
     attempt: int = 0
@@ -39,6 +39,6 @@ class ThisWorker:
 
     @property
     def rank(self) -> tuple[int | None, int]:
-        """Which of how many processes this is; None where there are no ranks."""
+        """Rank and number of processes; None without ranks."""
         rank = self.find_rank()
         return rank.index, rank.world_size

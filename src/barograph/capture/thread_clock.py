@@ -6,16 +6,16 @@ import os
 import time
 
 cpu_secs = time.thread_time
-"""Returns the seconds of processor time that the calling thread has used."""
+"""Returns the processor time of the calling thread in seconds."""
 
 _SCHEDULER = "/proc/thread-self/schedstat"
 _NANO = 1e-9
 
 
 class ProcessorWait:
-    """Time that one thread was runnable without a processor, because other programs used them.
+    """Time that one thread was runnable without a processor, because other programs used all of them.
 
-    Linux counts that for each thread. Elsewhere the wait is taken for 0.
+    Linux counts it for each thread. On other systems it is 0.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class ProcessorWait:
         self._begin_secs = 0.0
 
     def start(self) -> None:
-        """Begin to count for the calling thread."""
+        """Start counting for the calling thread."""
         try:
             self._file = os.open(_SCHEDULER, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

@@ -9,9 +9,9 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 def leave_out_our_frames(error: BaseException) -> None:
-    """Take our frames out of the traceback of an exception, and of those it was chained to.
+    """Remove our frames from the traceback of an exception, and from those of its chained exceptions.
 
-    An error that was raised in our own code keeps them: there they are what is to be seen.
+    An error raised in our own code keeps them, since they show the cause.
     """
     done: set[int] = set()
     chain = [error]

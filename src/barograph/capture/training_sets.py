@@ -9,11 +9,11 @@ import numpy as np
 _NAMES = frozenset({"train", "training", "dtrain", "trn", "learn", "train_set", "training_set", "train_data",
                     "training_data"})
 _MOST_ROWS = 1024
-"""Rows whose values are compared, evenly spread; labels are compared whole."""
+"""Number of compared rows, evenly spread; labels are compared completely."""
 
 
 def is_named_as_training(name: str) -> bool:
-    """Return whether an evaluation set is called the training data.
+    """Return whether the name of an evaluation set refers to the training data.
 
     Example:
         >>> is_named_as_training("Train"), is_named_as_training("valid_0")

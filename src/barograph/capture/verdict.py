@@ -1,4 +1,4 @@
-"""Why a step is held, including the user's own conditions."""
+"""Why a step's update is withheld, including the user's own conditions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a step is held.
+    """Why a step's update is withheld.
 
     Attributes:
-        held: The kind of reason.
-        text: In one sentence.
-        numbers: What was measured.
+        held: Kind of reason.
+        text: The reason in one sentence.
+        numbers: Measured numbers.
     """
 
     held: Held
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def of_gradients(paths: Sequence[str], numbers: Mapping[str, float]) -> Verdict:
-    """Return the verdict on a step in which the gradients of some parameters are not finite.
+    """Return the verdict on a step with non-finite gradients of some parameters.
 
     Example:
         >>> of_gradients(["a", "b", "c", "d"], {}).text
@@ -44,23 +44,23 @@ def of_gradients(paths: Sequence[str], numbers: Mapping[str, float]) -> Verdict:
 
 
 def of_loss(loss: float, numbers: Mapping[str, float]) -> Verdict:
-    """Return the verdict on a step of which the loss alone is not finite."""
+    """Return the verdict on a step in which only the loss is non-finite."""
     return Verdict(Held.NOT_FINITE, f"The loss is {loss}, and the gradients are finite.", dict(numbers))
 
 
 def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
-    """Return the verdict on a step whose gradients are beyond the bound."""
+    """Return the verdict on a step whose gradient norm exceeds the bound."""
     return Verdict(Held.NORM, f"The norm of all gradients is {significant(norm, 4)}, above the bound "
                               f"{significant(bound, 4)}.", {**numbers, "bound": bound})
 
 
 class AskedFor:
-    """Holds steps on the user's conditions: a loss above its level, or a function of the user.
+    """Checks the user's conditions: a loss above its level, or a function of the user.
 
     Args:
-        settings: How far a loss may leap; the function.
-        end: Ends the training, with a sentence, where the function is not to be found: what it was to hold would pass
-            unseen. None: that is raised.
+        settings: Limit of the loss, and the function.
+        end: Ends the training with a message if the function cannot be found, because it could not check steps.
+            None: the error is raised.
     """
 
     def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
@@ -70,15 +70,15 @@ class AskedFor:
         self._function: HoldsWhen | None = None
 
     def verdict(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
-        """Return why a step is to be held; None where it may pass.
+        """Return why a step must be withheld; None if it may pass.
 
         Args:
-            seen: What is known of it.
-            numbers: What was measured.
+            seen: Measurements of the step.
+            numbers: Measured numbers.
 
         Raises:
-            SettingsError: The function is not where the settings say.
-            Exception: Whatever it raises.
+            SettingsError: The function does not exist.
+            Exception: The function raised it.
         """
         verdict = self._leaps(seen, numbers)
         if verdict is not None or self._settings.when is None:
@@ -102,7 +102,7 @@ class AskedFor:
             return lambda _: None
 
     def _leaps(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
-        """Return the verdict on a loss far above its level; one that is held does not move the level."""
+        """Return the verdict on a loss far above its level; a withheld loss does not change the level."""
         spreads = self._settings.loss_above
         if spreads is None or not seen.losses:
             return None
@@ -116,14 +116,14 @@ class AskedFor:
 
 
 def function_at(place: HoldsWhen | str, setting: str = "recorder.when") -> HoldsWhen:
-    """Return the function that "module:function" names; the script's own module is `__main__`.
+    """Return the function named by "module:function"; the script's own module is `__main__`.
 
     Args:
-        place: It, or the function itself.
-        setting: That names it, for messages.
+        place: The name, or the function itself.
+        setting: Name of the setting, for messages.
 
     Raises:
-        SettingsError: There is none.
+        SettingsError: It does not exist.
     """
     if not isinstance(place, str):
         return place
@@ -134,7 +134,7 @@ def function_at(place: HoldsWhen | str, setting: str = "recorder.when") -> Holds
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise SettingsError(f'{setting} is "{place}", which cannot be imported: {error}.') from error
-    except Exception as error:  # a module of the user's may raise anything
+    except Exception as error:  # a user's module may raise anything
         kind = type(error).__name__
         raise SettingsError(f'{setting} is "{place}", but importing its module failed: {kind}: {error}.') from error
     if not callable(found):

@@ -1,6 +1,6 @@
 """The XGBoost integration, for its own API and its scikit-learn API.
 
-Both go round by round through one `CallbackContainer`, which knows the data sets as well.
+Both run each round through one `CallbackContainer`, which also has the data sets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "interval-regression-accuracy")
 _CLASSES = ("binary:", "multi:")
 _MOST_COMPARED = 1 << 22
-"""Values of a data set that is compared with the training data."""
+"""Maximum number of values of a data set that is compared with the training data."""
 _MARGINS = ("binary:logitraw", "binary:hinge")
 _NEEDS = {
     "training.train": "the number of planned rounds",
@@ -43,7 +43,7 @@ _NEEDS = {
 
 
 def listen(recording: Recording) -> None:
-    """Have every training of XGBoost in this process told to the recording."""
+    """Report every XGBoost training of this process to the recording."""
     if say_missing(recording.session, xgboost, _NEEDS):
         return
     listener = _Listener(recording)
@@ -74,13 +74,13 @@ class _Listener(Patches):
         self._here = threading.local()
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Note how many rounds are asked for: a container is not told."""
+        """Note the requested number of rounds, which a container does not get."""
         try:
             bound = inspect.signature(original).bind_partial(*args, **kwargs)
             bound.apply_defaults()
             self._here.asked = int(bound.arguments["num_boost_round"])
         except (TypeError, ValueError, KeyError):
-            # What the call is short of, XGBoost says itself.
+            # XGBoost itself reports missing arguments.
             self._here.asked = None
         try:
             return original(*args, **kwargs)
@@ -88,7 +88,7 @@ class _Listener(Patches):
             self._here.asked = None
 
     def begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Note that a training begins."""
+        """Note the start of a training."""
         model = original(*args, **kwargs)
         container = args[0]
         if not container.is_cv:
@@ -105,32 +105,32 @@ class _Listener(Patches):
         return model
 
     def ends_round(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Tell a round, once it was judged."""
+        """Report a round after its evaluation."""
         known = self._known.get(args[0])
         rate: float | None = None
         if known is not None and not self._recording.session.closed:
-            # XGBoost's scheduler is one of the callbacks that are called now, and sets the rate of the next round.
+            # XGBoost's scheduler is one of the callbacks called now, and sets the rate of the next round.
             with known[0].guarded("reading the learning rate"):
                 rate = self._learning_rate(*args, **kwargs)
         result = original(*args, **kwargs)
         if known is not None and not self._recording.session.closed:
-            # What it answers is whether a callback has had enough.
+            # The result is whether a callback stops the training.
             grown = _Grown(known[2], rate, *args, **kwargs)
             with known[0].guarded("looking for the training data among the evaluation sets"):
                 if args[0] not in self._on_training:
-                    self._on_training[args[0]] = frozenset()  # tried once, also if it fails
+                    self._on_training[args[0]] = frozenset()  # try once, even if it fails
                     self._on_training[args[0]] = grown.sets_of_training()
             grown.on_training = self._on_training[args[0]]
             known[1].end_round(grown, is_last=result is True)
         return result
 
     def changes_parameters(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Forget the learning rate of a booster whose parameters change."""
+        """Discard the cached learning rate of a booster whose parameters change."""
         self._rates.pop(args[0], None)
         return original(*args, **kwargs)
 
     def _learning_rate(self, container: Any, model: Any, *others: Any, **named: Any) -> float | None:
-        """Return the learning rate of a booster, which is read again only after its parameters have changed."""
+        """Return the learning rate of a booster, cached until its parameters change."""
         if model not in self._rates:
             rate = _hyperparameters(json.loads(model.save_config())).get("learning_rate")
             self._rates[model] = float(rate) if isinstance(rate, int | float) else None
@@ -163,7 +163,7 @@ class _Grown:
         self._config_read: dict[str, Any] | None = None
 
     def metrics(self) -> Iterable[Metric]:
-        """Return the newest number of each metric of each data set."""
+        """Return the newest value of each metric of each data set."""
         for data, metrics in self._history.items():
             for name, values in metrics.items():
                 value = values[-1]
@@ -187,7 +187,7 @@ class _Grown:
         return [_tree(tree) for tree in booster["model"]["trees"]]
 
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what features count for, those that no tree splits by included where their names are known."""
+        """Return the feature importances, including unused features if their names are known."""
         if self._booster_name() == "gblinear":
             return {"": self._of_all(self._model.get_score(importance_type="weight"))}
         splits, gains, covers = (self._of_all(self._model.get_score(importance_type=kind))
@@ -199,7 +199,7 @@ class _Grown:
         return found
 
     def predictions(self) -> Iterable[Predictions]:
-        """Return labels and answers of the data sets that are judged: XGBoost has their predictions at hand."""
+        """Return labels and predictions of the evaluated data sets, for which XGBoost has cached predictions."""
         objective = str(self._config("objective", "name", ""))
         are_classes = objective.startswith(_CLASSES) and objective not in _MARGINS
         for data, name in self._data:
@@ -208,7 +208,7 @@ class _Grown:
                                   are_classes)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return what the booster was told to do, and its defaults, as it says itself."""
+        """Return the booster's parameters, including defaults, from its configuration."""
         return _hyperparameters(self._configuration())
 
     def learning_rate(self) -> float | None:
@@ -220,7 +220,7 @@ class _Grown:
         return self._planned
 
     def early_stopping(self) -> EarlyStopping:
-        """Return when the training ends by itself: it watches the last data set, unless told another."""
+        """Return the early-stopping condition, which uses the last data set by default."""
         for item in self._callbacks:
             if isinstance(item, callback.EarlyStopping):
                 watched = getattr(item, "data", None) or (self._data[-1][1] if self._data else "")
@@ -247,9 +247,9 @@ class _Grown:
 
 
 def _same_samples(one: Any, other: Any) -> bool:
-    """Return whether two data sets hold the same samples with the same labels.
+    """Return whether two data sets contain the same samples with the same labels.
 
-    Those of very large ones are not compared, since XGBoost hands them out as a copy.
+    Very large ones are not compared, since XGBoost returns copies.
     """
     if type(one) is not type(other) or (one.num_row(), one.num_col()) != (other.num_row(), other.num_col()):
         return False
@@ -258,7 +258,7 @@ def _same_samples(one: Any, other: Any) -> bool:
     try:
         values, others = one.get_data(), other.get_data()
     except xgboost.core.XGBoostError:
-        return False  # data that XGBoost keeps outside memory cannot be read back
+        return False  # external-memory data cannot be read back
     return all(np.array_equal(getattr(values, part), getattr(others, part)) for part in ("indptr", "indices", "data"))
 
 
@@ -277,12 +277,12 @@ def _tree(saved: Mapping[str, Any]) -> Tree:
 
 
 def _per_split(totals: Mapping[str, float], splits: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of one split of each total, to the bit as XGBoost has it: to ask goes through all trees."""
+    """Return the mean per split of each total, bit-identical to XGBoost's, which would traverse all trees again."""
     return {name: float(np.float32(total) / np.float32(max(splits[name], 1.0))) for name, total in totals.items()}
 
 
 def _shap(model: Any, samples: Any) -> dict[str, float]:
-    """Return the mean magnitude of what each feature adds to the answers of some samples."""
+    """Return the mean magnitude of each feature's contribution to the predictions of some samples."""
     data = samples if isinstance(samples, xgboost.DMatrix) else xgboost.DMatrix(samples)
     shares = abs(model.predict(data, pred_contribs=True))
     means = shares.reshape(-1, shares.shape[-1]).mean(0)[:-1]
@@ -300,7 +300,7 @@ def _hyperparameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(part: Any, found: dict[str, Any]) -> None:
-    """Gather what stands anywhere in a configuration under its own name, the numbers as numbers."""
+    """Collect the values of a nested configuration by name, with numbers converted."""
     if isinstance(part, dict):
         for name, value in part.items():
             if isinstance(value, dict | list):

@@ -1,7 +1,7 @@
 """The command under `barograph run`, started with our bootstrap on its path and otherwise unchanged.
 
-It keeps the terminal, the standard streams, the working directory and the process group. Signals that
-reach us and not it are passed on; how it ends is how we end.
+It keeps the terminal, the standard streams, the working directory and the process group. We forward signals that reach
+only us, and exit like the command.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_command(command: Sequence[str]) -> None:
     """Check that the command can start, before its run is created.
 
     Raises:
-        SettingsError: There is no such script or program, or it may not be run.
+        SettingsError: The script or program does not exist, or cannot be executed.
     """
     program = command[0]
     if program.endswith(".py"):
@@ -56,12 +56,12 @@ class Child:
     """A command that starts at the beginning of the `with` block.
 
     Args:
-        command: As typed.
-        variables: Of the environment, on top of ours: they say what its Python processes are to do.
-        quiet: Nothing that it prints is shown.
+        command: The command line.
+        variables: Environment variables added to ours; they configure its Python processes.
+        quiet: Hide its output.
 
     Raises:
-        SettingsError: It cannot be run.
+        SettingsError: It cannot be started.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Child:
     def __enter__(self) -> Self:
         """Start the command and forward signals to it."""
         with contextlib.ExitStack() as stack:
-            # First the signals: one that comes while the child starts must not end us and leave it behind.
+            # Handlers first: a signal during the start must not end us and orphan the child.
             stack.enter_context(self._signals)
             try:
                 self._process = LocalProcess(self._command, stdin=None, stdout=self._output, stderr=self._output,
@@ -86,7 +86,7 @@ class Child:
                 program = self._command.arguments[0]
                 raise SettingsError(f'Cannot run "{program}": {error.strerror}.') from error
             self._signals.to(self._process)
-            stack.pop_all()  # until the block of this object ends
+            stack.pop_all()  # `__exit__` closes it
         return self
 
     def __exit__(
@@ -123,13 +123,13 @@ def end_like(exit_code: int) -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            # Nobody reads it any more; what it holds must not change our exit code.
+            # The reader is gone; buffered output must not change our exit code.
             silence(stream)
         except AttributeError:
-            pass  # a stream that was closed before we began is none
+            pass  # the stream was closed before we started
     if exit_code < 0:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-exit_code, signal.SIG_DFL)
         os.kill(os.getpid(), -exit_code)
-        exit_code = 128 - exit_code  # reached where the signal does not end a process
+        exit_code = 128 - exit_code  # if the signal does not end this process
     sys.exit(exit_code)

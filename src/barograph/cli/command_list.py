@@ -1,4 +1,4 @@
-"""Commands of `barograph` in groups, each with one sentence, known without importing them."""
+"""Commands of `barograph` in groups, with a summary each, available without importing them."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "import": "Import runs from an archive or from another tracker.",
     },
 }
-"""Group to its commands, each with what it does; the first sentence of its own help is the same."""
+"""Commands by group, with their summaries; the first sentence of each command's help is the same."""
 
 SUMMARIES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 COMMANDS = tuple(SUMMARIES)
-"""Each is a module with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or, with subcommands,
-with `GROUP`."""
+"""Each is a module with a function `command`, optional `CONTEXT` settings and an optional `CLASS`; with subcommands, it
+has a `GROUP` instead."""
 
 
 def module_of(command: str) -> str:
-    """Return the full name of a command's module: it is in the package of its group, and named like the command.
+    """Return the full name of a command's module, which is in the package of its group and has the command's name.
 
     `import` is in `importing`, because it is a reserved word.
     """

@@ -20,7 +20,7 @@ _CATALOG_QUERY = "SELECT name FROM items WHERE kind = 'experiment' AND deleted_u
 
 
 def complete_words_of(command: Any) -> None:
-    """Let a command, and those below it, complete what it takes."""
+    """Add completion to a command and its subcommands."""
     for below in getattr(command, "commands", {}).values():
         complete_words_of(below)
     for parameter in command.params:
@@ -30,7 +30,7 @@ def complete_words_of(command: Any) -> None:
 
 
 def runs_beginning(word: str) -> list[str]:
-    """Return places of runs, and folders above them, that begin so; and names of runs in the usual root."""
+    """Return paths of runs, and folders above them, with this prefix; and names of runs in the default root."""
     above, _, _ = word.rpartition("/")
     folder = Path(above) if above or not word.startswith("/") else Path("/")
     found = [_typed(word, entry) for entry in _folders(folder) if _typed(word, entry).startswith(word)]
@@ -41,13 +41,13 @@ def runs_beginning(word: str) -> list[str]:
 
 
 def rules_beginning(words: str) -> list[str]:
-    """Return names and codes of built-in rules that begin so, of several with commas between them the last."""
+    """Return names and codes of built-in rules with this prefix; in a comma-separated list, the last entry counts."""
     before, comma, word = words.rpartition(",")
     return [f"{before}{comma}{name}" for name in sorted(_rules()) if name.lower().startswith(word.lower())]
 
 
 def experiments_beginning(word: str) -> list[str]:
-    """Return names of experiments of the usual root that begin so, where its catalog is a file."""
+    """Return names of experiments of the default root with this prefix, if its catalog is a file."""
     root = Path(os.environ.get("BAROGRAPH_ROOT") or "barograph-runs")
     file = root / ".catalog" / _DATABASE
     if not os.path.isfile(file):
@@ -59,7 +59,7 @@ def experiments_beginning(word: str) -> list[str]:
 
 
 def _rules() -> Iterator[str]:
-    """Yield codes and names of rules, read from their files: to import them takes longer than a person waits."""
+    """Yield codes and names of rules by parsing their files: importing them would take too long for completion."""
     folder = Path(barograph.__path__[0]) / "rules"
     for file in sorted(folder.glob("*.py")):
         for code, name in _CLASS.findall(file.read_text(encoding="utf-8")):
@@ -82,7 +82,7 @@ def _typed(word: str, folder: Path) -> str:
 
 
 def _is_run(folder: Path) -> bool:
-    return os.path.isfile(folder / _MANIFEST)  # unlike `Path.is_file`, not an error in a folder that may not be read
+    return os.path.isfile(folder / _MANIFEST)  # unlike `Path.is_file`, does not raise in unreadable folders
 
 
 def _as_items(complete: Callable[[str], list[str]]) -> Callable[[Any, Any, str], list[Any]]:
@@ -100,4 +100,4 @@ _COMPLETERS: dict[str, Callable[[str], list[str]]] = {
     "rules": rules_beginning, "rule": rules_beginning, "capsule_on": rules_beginning,
     "experiment": experiments_beginning, "experiments name": experiments_beginning,
 }
-"""Name of a parameter, or of a command and a parameter, to what completes it."""
+"""Completers by parameter, or by command and parameter."""

@@ -1,4 +1,4 @@
-"""Series as lines of bars."""
+"""Formats series as lines of bars."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MANY_FOLD = 100
 
 
 def curve(values: Sequence[float], width: int = 24) -> str:
-    """Return a series as a line of bars from its least value to its greatest; several to a bar: their mean.
+    """Return a series as a line of bars from its minimum to its maximum; a bar shows the mean of its values.
 
-    Positive numbers that span more than two decades are shown as `sparkline` shows them: else one wild loss would
-    flatten all the others.
+    Positive numbers that span more than two decades are shown as by `sparkline`, because one extreme loss would flatten
+    all others.
 
     Args:
-        values: What is not finite is shown as "!".
-        width: Most bars.
+        values: Non-finite values are shown as "!".
+        width: Maximum number of bars.
 
     Example:
         >>> curve([2.0, 1.0, 0.5, 0.0, math.nan])
@@ -37,22 +37,22 @@ def curve(values: Sequence[float], width: int = 24) -> str:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    """Return where a value lies between two others, from 0 to 1; between two that are equal in the middle.
+    """Return the relative position of a value between two others, from 0 to 1; 0.5 if these are equal.
 
-    Halves are taken, since the way from one to the other may be longer than a number can be.
+    Computed with halves, because the difference may overflow.
     """
     half = high / 2 - low / 2
     return (value / 2 - low / 2) / half if half > 0 else 0.5 + 0.0 * value
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:
-    """Return a series of magnitudes as a line of bars, on a logarithmic scale; several to a bar: the greatest.
+    """Return a series of magnitudes as a line of bars on a logarithmic scale; a bar shows the maximum of its values.
 
-    The scale is the series' own, but at least one decade, so that small changes look small.
+    The scale covers the range of the series, but at least one decade, so that small changes look small.
 
     Args:
-        values: >= 0; zero is shown as "·", and what is not finite as "!".
-        width: Most bars.
+        values: >= 0; zero is shown as "·", non-finite values as "!".
+        width: Maximum number of bars.
 
     Example:
         >>> sparkline([0.01, 0.1, 1.0, 10.0, 0.0, math.nan])

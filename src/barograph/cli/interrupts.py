@@ -12,15 +12,14 @@ from typing import Any, Self
 class Interrupts:
     """Handles Ctrl-C while watching: stops between two polls, or after the current one.
 
-    A poll that is cut in two would leave a state from which nobody can go on. Whoever cannot wait for its end
-    interrupts once more.
+    A poll that is aborted would leave an inconsistent state. A second Ctrl-C aborts it anyway.
 
     Args:
-        ignored: Leave it to the training beside us, whose end we see.
+        ignored: Leave Ctrl-C to the training in this process group, whose end we observe.
 
     Attributes:
-        came: Whether there was one.
-        in_the_middle: Whether a poll was cut in two.
+        came: Whether Ctrl-C was pressed.
+        in_the_middle: Whether a poll was aborted.
     """
 
     def __init__(self, *, ignored: bool) -> None:
@@ -31,7 +30,7 @@ class Interrupts:
         self._former: Any = None
 
     def __enter__(self) -> Self:
-        # What a script starts in its background ignores interrupts, and is to go on doing so.
+        # Background processes of shell scripts ignore interrupts and must continue to do so.
         wanted = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
         if wanted and threading.current_thread() is threading.main_thread():
             self._former = signal.signal(signal.SIGINT, signal.SIG_IGN if self._ignored else self._take)
@@ -55,7 +54,7 @@ class Interrupts:
         """Raise a delayed Ctrl-C now. Errors take precedence; call this to continue after one.
 
         Raises:
-            KeyboardInterrupt: There was one.
+            KeyboardInterrupt: Ctrl-C was pressed.
         """
         if self.came:
             raise KeyboardInterrupt

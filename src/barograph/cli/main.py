@@ -1,4 +1,4 @@
-"""The command `barograph`: loads the subcommand that was asked for, and prints errors of ours as one line."""
+"""The `barograph` command: loads the requested subcommand, and prints our errors in one line."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from barograph.watch.lasting_stream import silence
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 EXIT_ERROR = 2
-"""Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
+"""Exit code after one of our errors: an invalid path, name or setting, or an unreachable store."""
 
 _SHOWS = frozenset({"-h", "--help", "--dry-run"})
-"""Options with which `barograph submit` starts nothing."""
+"""Options with which `barograph submit` does not start a job."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Return the command line with the named subcommands; others are neither loaded nor known."""
+    """Return the command line with only the named subcommands loaded."""
     app = typer.Typer(
         name="barograph", cls=RootGroup, no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP
     )
@@ -46,16 +46,16 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
 
 
 def parsed(name: str, words: Sequence[str]) -> dict[str, Any] | None:
-    """Return what words mean to a subcommand, by the names of its parameters; nothing of it is done.
+    """Return the parsed arguments of a subcommand by parameter name, without running it.
 
-    Where they ask for help that is printed, and None returned.
+    If they ask for help, the help is printed and None returned.
 
     Args:
-        name: Of the subcommand.
-        words: What follows it.
+        name: Name of the subcommand.
+        words: Its arguments.
 
     Raises:
-        SettingsError: They are not understood.
+        SettingsError: The arguments are invalid.
     """
     try:
         with _subcommand(name).make_context(f"barograph {name}", list(words)) as context:
@@ -67,7 +67,7 @@ def parsed(name: str, words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def options_of(name: str) -> list[str]:
-    """Return the options of a subcommand, sorted."""
+    """Return the sorted options of a subcommand."""
     return sorted(word for item in _subcommand(name).params for word in (*item.opts, *item.secondary_opts)
                   if word.startswith("--"))
 
@@ -77,7 +77,7 @@ def _subcommand(name: str) -> Any:
     return commands.commands[name]
 
 
-# What typer's own errors are made of, wherever it has that from.
+# Base class of typer's errors: either the click package's or typer's own copy.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
@@ -98,8 +98,8 @@ def _root(
 
 
 def _loaded_for(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the commands that must be loaded: only what is asked for, so that the script of `barograph run` starts
-    soon, and a shell that completes a word need not wait."""
+    """Return the commands to load: only the requested one, so that the script of `barograph run` starts soon and shell
+    completion is fast."""
     completing = os.environ.get("_BAROGRAPH_COMPLETE", "").startswith("complete_")
     words = list(arguments)
     if completing:
@@ -107,12 +107,12 @@ def _loaded_for(arguments: Sequence[str]) -> Sequence[str]:
         words = typed.split()[1:]
     named = [name for name in words[:1] if name in COMMANDS]
     if named or completing or not words or words[0] in ("-h", "--help"):
-        return named  # RootGroup itself knows what the others do
+        return named  # RootGroup knows the summaries of the others
     return COMMANDS
 
 
 def _announce_job() -> None:
-    """Start the controller before the command is loaded and the job is prepared: both take as long."""
+    """Start the controller while the command loads and prepares the job."""
     from barograph.jobs.controller_process import announce
     from barograph.jobs.home import JobsHome
 
@@ -120,10 +120,10 @@ def _announce_job() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exits with the code of what was called.
+    """Run the command line; exits with the command's code.
 
     Args:
-        arguments: What follows the program's name; None: those of this process.
+        arguments: Arguments after the program's name; None: those of this process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["submit"] and not _SHOWS.intersection(arguments):
@@ -134,7 +134,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"barograph: {shown_lines(str(error))}", file=sys.stderr)
         sys.exit(EXIT_ERROR)
     except OSError as error:
-        # What is written elsewhere is said by name where it is written; what is left is what we print.
+        # Errors of writing files are handled, with the file's name, by the writing code; this one is about standard
+        # output.
         if error.errno not in _NO_ROOM:
             raise
         silence(sys.stdout)

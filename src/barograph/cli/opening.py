@@ -36,8 +36,8 @@ def store_at(place: str) -> Store:
     """Return the store at a path or URL.
 
     Raises:
-        SettingsError: It is no such place, or in the memory of another process.
-        StoreError: The environment does not say how to reach the bucket.
+        SettingsError: The path or URL is invalid, or refers to memory of another process.
+        StoreError: The environment lacks the configuration of the bucket.
     """
     if place.lower().startswith("memory:"):
         raise SettingsError(
@@ -51,10 +51,10 @@ def run_at(place: str) -> RunReader:
     """Return the run at a path or URL, or with a name.
 
     Raises:
-        NotARun: There is none; the message says what is there, and the nearest place that has one.
+        NotARun: There is no run; the message describes what exists, and suggests the closest run.
         AmbiguousName: Several runs have the name; the message lists them.
-        NewerFormat, DamagedChunk: Its first metadata file cannot be read.
-        SettingsError, StoreError: As for `store_at`; the place cannot be read.
+        NewerFormat, DamagedChunk: The run's manifest cannot be read.
+        SettingsError, StoreError: As for `store_at`; or `place` cannot be read.
     """
     store = store_at(place)
     try:
@@ -71,7 +71,7 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return the place of a run by its name in the default root, or by the name of its job on this machine.
+    """Return the path of a run by its name in the default root, or by the name of its job on this machine.
 
     Returns:
         None if there is none, or the name is a path.
@@ -85,7 +85,7 @@ def place_called(name: str) -> str | None:
 
 
 def _place_of_job(name: str) -> str | None:
-    # Loaded here: few runs are named by their job.
+    # Imported on use: few runs are named by their job.
     from barograph.jobs.home import JobsHome
 
     return next((record.url for record in JobsHome().all() if record.name == name), None)
@@ -95,7 +95,7 @@ def _place_in_catalog(name: str) -> str | None:
     root = root_place()
     if "://" not in root and not Path(root).is_dir():
         return None
-    # Loaded here: it takes longer than to open a run, and most are named by their place.
+    # Imported on use: slower than opening a run, and most are given by path.
     from barograph.experiments.handle import catalog_at
 
     try:
@@ -105,11 +105,11 @@ def _place_in_catalog(name: str) -> str | None:
     except AmbiguousName:
         raise
     except BarographError:
-        return None  # that there is no run at that place is what is to be said
+        return None  # the caller reports that there is no run
 
 
 def tell_damage(run: RunReader, place: str) -> None:
-    """Print on standard error that data could not be read, and which command has details; nothing if all could."""
+    """Print on standard error that data could not be read, and the command with details; nothing if all could."""
     damage = run.damage
     if damage:
         what = "one part" if len(damage) == 1 else f"{len(damage)} parts"
@@ -118,10 +118,10 @@ def tell_damage(run: RunReader, place: str) -> None:
 
 
 def tell_unreadable(reasons: Mapping[str, str]) -> None:
-    """Print on standard error, in one line, which runs could not be read; nothing if all could.
+    """Print on standard error, in one line, the runs that could not be read; nothing if all could.
 
     Args:
-        reasons: Path or URL of each, to the reason.
+        reasons: Reasons by path or URL.
     """
     if not reasons:
         return
@@ -136,7 +136,7 @@ def explain_absence(place: str, store: Store) -> None:
         try:
             _explain_directory(place, store.root)
         except OSError:
-            return  # it may not even be looked at; the store's own error says so
+            return  # unreadable; the store's own error reports it
     elif below := runs_below(store):
         _several(place, below)
 
@@ -178,7 +178,7 @@ def _explain_directory(place: str, path: Path) -> None:
     part_of = next((parent for parent in path.parents if (parent / MANIFEST).is_file()), None)
     if part_of:
         raise NotARun(f"{place} is not a run but part of the run {_as_typed(part_of)}.")
-    # Not deeper: it may be a home directory.
+    # Not deeper, since it may be a home directory.
     below = [found for pattern in ("*", "*/*") for found in path.glob(f"{pattern}/{MANIFEST}")]
     if below:
         _several(place, [str(found.parent.relative_to(path)) for found in below])

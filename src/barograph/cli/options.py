@@ -1,4 +1,4 @@
-"""Settings as they are typed: the options that `run` and others share, and how they join the file's."""
+"""Settings on the command line: the shared options of `run` and others, and how they override the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SummaryAsJson = Annotated[
 ]
 
 DEFAULT_CONFIG = "barograph.toml"
-"""Read where it stands in the working directory and no other is named."""
+"""Read from the working directory unless another file is named."""
 
 
 Trust = Annotated[
@@ -32,35 +32,34 @@ Trust = Annotated[
 ]
 
 OF_TRAINING = {"recorder": "the flight recorder works", "checkpoints": "checkpoints are saved"}
-"""Tables of the settings, beside those of rules and actions, and where what they set takes place: in the training."""
+"""Tables of settings other than rules and actions, and what they configure in the training."""
 
 
 def default_config() -> str:
     """Return the path of the settings file of this directory; "" if there is none.
 
-    Whatever has its name counts: a directory or a broken link is an error, not a file that is ignored.
+    A directory or a broken link with this name is an error, not ignored.
     """
     return DEFAULT_CONFIG if os.path.lexists(DEFAULT_CONFIG) else ""
 
 
 def settings_from_options(options: Mapping[str, Any], config: str | None, *, trusts: bool = False,
                           of_job: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings: those typed, on top of those of the file, on top of the defaults.
+    """Return the settings: options on top of the file, on top of the defaults.
 
     Args:
-        options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings`,
-            `action_settings`, `recorder` and `checkpoints` add to what the file says.
-        config: Path of a TOML file; None: `barograph.toml`, if there is one here.
+        options: Values by setting; None: not given. `notify`, `allow`, `rule_settings`, `action_settings`, `recorder`
+            and `checkpoints` add to the file's.
+        config: Path of a TOML file; None: `barograph.toml`, if it exists here.
         trusts: The user trusts the folder of that file.
         of_job: Settings of a job file, on top of those of that file.
 
     Raises:
-        SettingsError: Something is wrong with one of them; the message says which. Or the file would start programs,
-            and its folder is not trusted.
+        SettingsError: A setting is invalid; or the file would start programs, and its folder is not trusted.
     """
     base = Settings()
     if file := config or default_config():
-        from barograph.cli.trust import check_settings_file  # loaded here: most directories have no such file
+        from barograph.cli.trust import check_settings_file  # imported on use: most directories have no such file
 
         path = Path(file)
         base = settings_from_file(path)
@@ -69,10 +68,10 @@ def settings_from_options(options: Mapping[str, Any], config: str | None, *, tru
 
 
 def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
-    """Return the settings with what was typed on top; None: nothing was. See `settings_from_options`.
+    """Return the settings with options on top; None: not given. See `settings_from_options`.
 
     Raises:
-        SettingsError: Something is wrong with one of them.
+        SettingsError: A setting is invalid.
     """
     typed = {name: value for name, value in options.items() if value is not None}
     if "notify" in typed:
@@ -81,7 +80,7 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
         typed["allow"] = [*base.allow, *typed["allow"]]
     for name, begun in (("recorder", base.recorder), ("checkpoints", base.checkpoints)):
         if name in typed:
-            # Whoever sets a part of it has begun it.
+            # Setting a part of a table enables it.
             typed[name] = {**(begun.to_json() if begun else {}), **typed[name]}
     for name, known in (("rule_settings", base.rule_settings), ("action_settings", base.action_settings.to_json())):
         if name in typed:
@@ -91,13 +90,13 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
 
 
 def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules, of actions, and `OF_TRAINING`.
+    """Return the tables set by `--set NAME.PARAMETER=VALUE` options: rules, actions, and `OF_TRAINING`.
 
     Args:
-        texts: What was typed. A value is read as in a TOML file; what is none there is a text.
+        texts: The options. Values are parsed as TOML; other values are strings.
 
     Raises:
-        SettingsError: One of them has no such form.
+        SettingsError: An option has another form.
 
     Example:
         >>> tables_set(["G101.threshold=1e-4", "G101.severity=note"])
@@ -141,10 +140,10 @@ def listed(text: str | None) -> list[str] | None:
 
 
 def tags_from(texts: Sequence[str] | None) -> dict[str, str] | None:
-    """Return the tags that options `--tag NAME=TEXT` say; None where there are none.
+    """Return the tags of `--tag NAME=TEXT` options; None without any.
 
     Raises:
-        SettingsError: One of them has no such form.
+        SettingsError: An option has another form.
 
     Example:
         >>> tags_from(["team=vision", "baseline="])
@@ -160,10 +159,10 @@ def tags_from(texts: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def whole_path(path: str) -> str:
-    """Return where a path leads from here, whatever directory the script changes to; "" stays "".
+    """Return the absolute path, since the script may change its directory; "" stays "".
 
     Raises:
-        SettingsError: A directory is there, or it may not be written.
+        SettingsError: The path is a directory or not writable.
     """
     if not path:
         return ""

@@ -1,4 +1,4 @@
-"""Options without a value, and strings, are taken as they are: Typer loads Pydantic to do the same, in 0.1 s."""
+"""Converts absent options and strings without Typer's converter, which takes 0.1 s to load Pydantic."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 
 class PlainValue:
-    """Converts the value of one parameter as Typer does. It leaves to Typer all that is neither absent nor a string."""
+    """Converts the value of one parameter as Typer does. Leaves values other than None and strings to Typer."""
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        """Return the value of the annotated type.
+        """Return the value converted to the annotated type.
 
         Args:
-            value: From the command line.
-            param: The parameter, of Typer.
-            ctx: The command that is parsed.
+            value: Value from the command line.
+            param: Typer's parameter.
+            ctx: Context of the command.
         """
         kind = param.type_descriptor.annotation
         if value is None:
@@ -29,7 +29,7 @@ class PlainValue:
 
 
 def take_plain_values(command: Any, ctx: Any) -> None:
-    """Let a command take strings as they are. Nothing changes with a Typer that does not load Pydantic."""
+    """Use plain conversion for a command. No effect with a Typer version that does not load Pydantic."""
     for parameter in command.get_params(ctx):
         if getattr(parameter, "_runtime_param", "") is None and hasattr(parameter, "get_runtime_param"):
             parameter._runtime_param = PlainValue()

@@ -1,8 +1,8 @@
 """Output of commands: tables and lines for a terminal, plain text for a pipe, and JSON.
 
-On a terminal there is color, and a table fits the width: long cells are cut, columns that can be spared go, and a line
-names them. In a pipe every row is one line of cells with tabs between them; nothing is cut, padded or colored, so that
-`grep`, `cut` and `awk` can be relied on.
+A terminal gets colors, and tables fit its width: long cells are cut, less important columns are omitted, and a line
+names them. A pipe gets one line per row with tab-separated cells, not cut, padded or colored, so that `grep`, `cut` and
+`awk` work.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from barograph.watch.lasting_stream import LastingStream, silence
 Cell = str | Text
 
 EXIT_BROKEN_PIPE = 141
-"""128 and the number of SIGPIPE, as shells count."""
+"""128 plus the number of SIGPIPE, as in shells."""
 
 _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-"""All but the line break, which begins a new line within a cell."""
+"""All control characters except the line break, which starts a new line within a cell."""
 _INDENT = 2
 _GAP = 3
 _PROSE = 40
@@ -46,13 +46,13 @@ class Column:
     """One column of a table.
 
     Attributes:
-        title: Its head.
-        right: Numbers, which stand to the right and are never broken.
+        title: Header.
+        right: Column of numbers: right-aligned and never wrapped.
         terminal, pipe: Whether it is shown there.
-        prose: Text that may be broken anywhere.
-        spare: On a terminal that is too narrow, columns with lesser numbers have room first; 0 stays.
-        most: Characters of a cell on a terminal, where the rest is cut; 0: it is never cut.
-        called: Name of the column where it is said that it is left out; "": its head.
+        prose: Text that may be wrapped anywhere.
+        spare: On a narrow terminal, columns with greater numbers are omitted first; 0: never omitted.
+        most: Maximum characters of a cell on a terminal, where the rest is cut; 0: unlimited.
+        called: Name of the column when it is listed as omitted; "": its title.
     """
 
     title: str
@@ -69,7 +69,7 @@ class Printer:
     """Prints to one stream, formatted for a terminal or a pipe.
 
     Args:
-        console: Where to; None: standard output.
+        console: Output; None: standard output.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -81,7 +81,7 @@ class Printer:
         return self.console.is_terminal
 
     def line(self, line: Cell = "", *, indent: int = 0) -> None:
-        """Print a line; on a terminal one that is too long goes on below its own beginning."""
+        """Print a line; on a terminal, wrapped lines are indented like the first."""
         text = _text(line)
         if self.on_terminal:
             self.console.print(Padding(text, (0, 0, 0, indent), expand=False))
@@ -123,9 +123,9 @@ class Printer:
 
         Args:
             columns: Its columns.
-            rows: A cell for each column, those that are not shown included.
-            rest: The options that show columns for which a terminal has no room.
-            left_out: Columns beyond these that the caller leaves out.
+            rows: One cell for each column, including columns that are not shown.
+            rest: Options that show the omitted columns.
+            left_out: Number of further columns that the caller omits.
         """
         cells = [[_text(cell) for cell in row] for row in rows]
         if self.on_terminal:
@@ -136,7 +136,7 @@ class Printer:
                 print(f"barograph: {_more_columns([], left_out, rest)}", file=sys.stderr)
 
     def json(self, data: object) -> None:
-        """Print data as JSON, alone and strict: NaN as null, infinities as "inf" and "-inf"."""
+        """Print data as strict JSON: NaN as null, infinities as "inf" and "-inf"."""
         self._write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
 
     def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]], rest: str, left_out: int) -> None:
@@ -152,7 +152,7 @@ class Printer:
             self.line(Text(_more_columns(names, left_out, rest), "dim"), indent=_INDENT)
 
     def _that_fit(self, columns: Sequence[Column], rows: list[list[Text]], filled: Sequence[int]) -> list[int]:
-        """Return the columns for which there is room, those that are spared last first; what is not spared is there."""
+        """Return the indices of the columns that fit; columns with `spare=0` always do."""
         widths = dict(zip(filled, _widths([columns[index] for index in filled],
                                           [[row[index] for index in filled] for row in rows]), strict=True))
         shown = [index for index in filled if not columns[index].spare]
@@ -167,7 +167,7 @@ class Printer:
         shown = [index for index, column in enumerate(columns) if column.pipe]
         lines = [[shown_on_one_line(columns[index].title) for index in shown]]
         lines += [[row[index].plain.strip() or "-" for index in shown] for row in rows]
-        # Not line by line through the console: there may be a hundred thousand, and nothing is to be laid out.
+        # Not line by line through the console: there may be a hundred thousand, and none needs layout.
         self._write("".join("\t".join(line) + "\n" for line in lines))
 
     def _write(self, text: str) -> None:
@@ -179,14 +179,14 @@ class Printer:
 
 
 def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
-    """Return a console on standard output or error that prints names as they are.
+    """Return a console on standard output or error that prints names verbatim.
 
-    A letter that the stream cannot show is replaced: that is no reason to fail.
+    Characters that the stream cannot encode are replaced.
 
     Args:
-        stderr: On standard error.
-        lasting: Where nobody reads any more, go on and say nothing. Without, the command ends, as programs do whose
-            reader (head, say) has seen enough.
+        stderr: Use standard error.
+        lasting: Discard output after the reader is gone. If False, the command exits then, like other programs in a
+            pipe to `head`.
     """
     stream = sys.stderr if stderr else sys.stdout
     reconfigure = getattr(stream, "reconfigure", None)
@@ -195,7 +195,7 @@ def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
     if lasting:
         return Console(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False,
                        force_jupyter=False)
-    # Never as Rich prints in a notebook, where each line would be an output of its own.
+    # Not Rich's notebook mode, where each line would be a separate output.
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, force_jupyter=False,
                     force_terminal=True if _in_notebook.get() else None,
                     width=_NOTEBOOK_WIDTH if _in_notebook.get() else None)
@@ -203,7 +203,7 @@ def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
 
 @contextmanager
 def in_notebook() -> Iterator[None]:
-    """Print as for a terminal, in color, in this block: for notebook cells."""
+    """Print as on a terminal, in color, within this block: for notebook cells."""
     before = _in_notebook.set(True)
     try:
         yield
@@ -218,13 +218,13 @@ class _Console(Console):
 
 def end_unheard() -> NoReturn:
     """Exit like a program whose output pipe was closed."""
-    # What is still buffered must not fail once more when the interpreter ends.
+    # Buffered output must not fail again when the interpreter exits.
     silence(sys.stdout)
     raise SystemExit(EXIT_BROKEN_PIPE)
 
 
 def _widths(columns: Sequence[Column], rows: list[list[Text]]) -> list[int]:
-    """Return the widths that columns ask for; prose asks for little, since it can go on below."""
+    """Return the desired widths of columns; small for prose, which can be wrapped."""
     widths = [max([_text(column.title).cell_len, *(row[at].cell_len for row in rows)])
               for at, column in enumerate(columns)]
     return [min(width, _PROSE) if column.prose else width for width, column in zip(widths, columns, strict=True)]
@@ -234,7 +234,7 @@ def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim", border_style="dim")
     for index in shown:
         column = columns[index]
-        # Folded, not cut: half a name is the name of nothing.
+        # Wrapped, not cut: a cut name is useless.
         table.add_column(_text(column.title), justify="right" if column.right else "left", overflow="fold",
                          no_wrap=column.right)
     for row in rows:
@@ -247,13 +247,13 @@ def _text(cell: Cell) -> Text:
         return Text(shown_on_one_line(cell))
     if _CONTROLS.search(cell.plain):
         cell = cell.copy()
-        # Letter by letter, so that styles stay where they are.
+        # By character, so that styles keep their positions.
         cell.plain = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", cell.plain)
     return cell
 
 
 def _cut(cell: Text, most: int) -> Text:
-    """Return a cell without its middle where it is too long: names of runs often differ in their ends alone."""
+    """Return a cell with its middle cut if it is too long: names of runs often differ only at the end."""
     if not most or cell.cell_len <= most:
         return cell
     after = most // 3
@@ -264,7 +264,7 @@ def _cut(cell: Text, most: int) -> Text:
 
 
 def _more_columns(names: Sequence[str], left_out: int, rest: str) -> str:
-    """Return the sentence that says which columns are not shown, and how to see them.
+    """Return the sentence about omitted columns and how to see them.
 
     Example:
         >>> _more_columns(["host", "cost", "a", "b"], 2, "--json")

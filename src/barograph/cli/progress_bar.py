@@ -16,8 +16,8 @@ def progress(what: str, unit: str = "") -> Iterator[Callable[[int, int], object]
     """Show progress in a terminal.
 
     Args:
-        what: Is being done.
-        unit: What is counted, where people count it; "": a percentage is shown.
+        what: Description of the activity.
+        unit: Unit of the count; "": show a percentage.
     """
     counted = (MofNCompleteColumn(), TextColumn(unit)) if unit else (TaskProgressColumn(),)
     columns = TextColumn(what), BarColumn(), *counted, TimeRemainingColumn()

@@ -1,6 +1,6 @@
 """Validation of journal entries, so that one invalid entry does not block the others.
 
-Tables refuse what is beyond their columns, and a catalog that is fed would then be refused for ever.
+Tables reject values beyond their columns, so an invalid entry would block indexing forever.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_entry(entry: Entry) -> None:
 
 
 def refuse_senseless(entries: Iterable[Entry]) -> None:
-    """Refuse entries that no table can hold, before they are written: in a journal they would fail for every reader.
+    """Reject entries that no table can store before they are written: in a journal they would fail for every reader.
 
     Raises:
         SettingsError: An entry is invalid; the message says why.

@@ -141,7 +141,7 @@ def curves_of_items(
         open_run: Opens the run at a place.
 
     Raises:
-        SettingsError: There is no such way.
+        SettingsError: `by` is unknown.
         UnknownKey: None of the runs has the metric.
     """
     found: dict[str, Curve] = {}

@@ -1,4 +1,4 @@
-"""A search of a catalog: the components that match, hints where none does, and the columns to show first."""
+"""A search of a catalog: the matching components, hints if there are none, and the columns to show first."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Found:
 
     Attributes:
         search: The search.
-        table: The components, with the columns that were asked for, or all.
-        hints: Why nothing was found, or what a column might have meant, a sentence each.
+        table: The components, with the requested columns, or all.
+        hints: Why nothing was found, or what a column may refer to, one sentence each.
     """
 
     search: Search
@@ -81,10 +81,11 @@ def found_by(catalog: Catalog, question: str, columns: Sequence[str] | None = No
 
 
 def usual(table: ComponentTable, search: Search | None = None) -> UsualColumns:
-    """Return the columns that people want first: what rows are sorted by, what they are, and in what they differ.
+    """Return the columns to show first: those that rows are sorted by, that identify rows, and that differ between
+    them.
 
     Args:
-        table: The components that were found.
+        table: Components found.
         search: The search that found them; None: all components of an experiment.
     """
     ordered = [name for order in (search.orders if search is not None else ())

@@ -76,7 +76,7 @@ def experiment_of(catalog: Catalog, name: str) -> ExperimentPage:
     """Return one experiment with its trials and a table of their components.
 
     Raises:
-        UnknownItem: There is no experiment of that name.
+        UnknownItem: No experiment has that name.
     """
     item = catalog.item(name, ItemKind.EXPERIMENT)
     trials = catalog.trials_of(item.uid)

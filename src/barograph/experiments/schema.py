@@ -241,4 +241,4 @@ OF_ITEMS = (PARAMETERS, METRICS, TAGS, NOTES, LINKS, FINDINGS, SHEETS, METRIC_SH
 """Tables whose rows belong to one item."""
 
 RECORDED = (METRICS, METRIC_SHEETS, FINDINGS)
-"""Those of them that come from a run's records and not from entries."""
+"""Tables filled from a run's records rather than from entries."""

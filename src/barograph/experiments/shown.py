@@ -36,7 +36,7 @@ def exhibits_of(roots: Sequence[Store], links: Iterable[ArtifactLink]) -> tuple[
 
 
 def exhibits_of_run(run: Store, uid: str) -> tuple[Exhibit, ...]:
-    """Return what a run has to show: what it logged and what others logged to the catalog.
+    """Return the exhibits of a run: those it logged and those others logged to the catalog.
 
     If there is no catalog, none is created.
     """

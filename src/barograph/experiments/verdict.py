@@ -1,4 +1,4 @@
-"""Whether one group of results is better than another, or the difference may be noise."""
+"""Decides whether one group of results is better than another, or the difference may be noise."""
 
 from __future__ import annotations
 

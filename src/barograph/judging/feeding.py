@@ -1,4 +1,4 @@
-"""Why a rule met nothing that it needs, and what would feed it."""
+"""Why a rule lacked data, and what would provide it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_NETWORKS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind
                          Kind.INPUT, Kind.BATCH})
 
 _BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VITAL})
-"""What comes without a step of training, too."""
+"""Kinds that are also recorded without a training step."""
 
 _TORCH, _KERAS, _JAX, _MXNET = "PyTorch", "Keras", "JAX", "MXNet"
 _NETWORKS_OF_SKLEARN, _TREES = "the networks of scikit-learn", "boosted trees"
@@ -40,7 +40,7 @@ TOLD_OF: Mapping[Fact, tuple[str, ...]] = {
     Fact.ROUNDS_PLANNED: (_TREES,),
     Fact.EARLY_STOPPING: (_TREES,),
 }
-"""By which trainings each fact is told."""
+"""Trainings that record each fact."""
 
 EVALUATE = ("Evaluate in the run: model.eval() and torch.no_grad() with a loss of torch (PyTorch), validation_data or "
             "evaluate (Keras), observe(…, evaluation=True) (JAX), a validation set (trees).")
@@ -52,19 +52,19 @@ SHORT: Mapping[str, str] = {
     EVALUATE: "an evaluation in the run", CALL_BACKWARD: "the loss: run.step(loss)",
     JUDGE_TRAINING_DATA: "an evaluation on the training data", PRESET: 'the preset "standard"',
 }
-"""What a rule needs, in a few words."""
+"""Needs of a rule as short phrases."""
 
 
 def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool = False) -> tuple[Unmet, str]:
-    """Return why nothing was recorded of these needs, and what would feed them: a sentence, "" for nothing.
+    """Return why nothing was recorded for these needs, and a sentence about what would provide it ("" for none).
 
     Args:
-        unmet: Needs that met nothing.
-        around: Kinds that steps of training recorded, whoever needs them.
-        evaluated: An evaluation was recorded.
+        unmet: Needs without a match.
+        around: Kinds that training steps recorded, for any rule.
+        evaluated: The run has an evaluation.
     """
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
-    # Facts that are asked for together with the loss are told of few trainings: the loss is what is missing.
+    # Few trainings record the facts requested together with the loss, so the loss is what is missing.
     kinds = frozenset().union(*(need.kinds - {Kind.FACT} if Kind.LOSS in need.kinds else need.kinds for need in unmet))
     if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
         return Unmet.NOT_APPLICABLE, "Boosted trees only."
@@ -110,7 +110,7 @@ def _of_tensors(kinds: frozenset[Kind], around: frozenset[Kind]) -> tuple[Unmet,
 
 
 def told_of(needs: Iterable[Selection]) -> tuple[str, ...]:
-    """Return which trainings tell any of the facts that are needed, in one order."""
+    """Return the trainings that record any of the needed facts, in a fixed order."""
     wanted = [name for need in needs if Kind.FACT in need.kinds for name in need.include]
     found = {where for fact, places in TOLD_OF.items() for where in places
              if any(fnmatchcase(fact.value, name) for name in wanted)}

@@ -1,4 +1,4 @@
-"""One rule at work on a run: what it remembers, the faults it follows, and whether it can be trusted."""
+"""Evaluates one rule on a run: its state, the faults it tracks, and whether it works."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from barograph.rules.page import kinds_in_words
 from barograph.runs.reading.view import StepView
 
 SLOW_SECS = 1.0
-"""A rule that takes longer over one step is named, because findings come late."""
+"""A rule that takes longer for one step is reported, because it delays findings."""
 
 
 class Judge:
-    """Shows steps to one rule.
+    """Evaluates one rule on steps.
 
-    A rule that raises, yields what it must not, or keeps what JSON cannot hold is named once and not asked
-    again; that decision depends on the steps alone, so that live, replay and restart agree on it.
+    A rule that raises, yields invalid symptoms, or keeps state that JSON cannot represent is reported once and
+    disabled. This depends on the steps alone, so that live, replayed and restarted watching agree.
 
     Attributes:
-        rule: Which.
-        broken: Why it is not asked any more; "" while it is.
+        rule: The rule.
+        broken: Why it is disabled; "" if it is not.
     """
 
     def __init__(self, rule: Rule, clock: Clock) -> None:
         self.rule = rule
         self.broken = ""
         self._clock = clock
-        # Asked once: a rule makes its needs anew at each question, and this is asked at every step.
+        # Cached: a rule computes its needs on each access, and this runs at every step.
         self._watched = [Need(need) for need in rule.needs]
         self._kinds = frozenset(kind for need in self._watched for kind in need.selection.kinds)
         self._memories: dict[str, Memory] = {}
@@ -53,7 +53,7 @@ class Judge:
         self._slow = False
 
     def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
-        """Return the findings that opened or closed in this step, and problems with the rule, once each."""
+        """Return the findings that opened or closed in this step, and new problems of the rule."""
         if view.step.mode is Mode.TRAIN and not self._around >= view.kinds:
             self._around |= view.kinds
         self._evaluated = self._evaluated or view.step.mode is Mode.EVAL
@@ -67,7 +67,7 @@ class Judge:
             symptoms, unjudged = _sorted_out(self.rule.judge(view, memory))
             self._calls += 1
             if self._calls & (self._calls - 1) == 0:
-                # Often at first and ever more rarely: it is a check of the rule, not of each step.
+                # Often at first, then more and more rarely: this checks the rule, not each step.
                 _check_plain(memory, "memory")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may be anybody's, and may raise anything
             self._memories = {}
@@ -82,21 +82,21 @@ class Judge:
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
 
     def new_attempt(self, worker: str) -> None:
-        """Begin afresh with a worker that was started again: its steps may go back."""
+        """Reset the streaks of a restarted worker: its step numbers may go back."""
         if not self.rule.across_attempts:
             for name in [name for name in self._memories if name.partition("|")[0] == worker]:
                 del self._memories[name]
         self._tracks.new_attempt(worker)
 
     def open(self) -> list[Finding]:
-        """Return the findings of this rule that are open."""
+        """Return the rule's open findings."""
         return self._tracks.open()
 
     def not_evaluated(self) -> NotEvaluated | None:
-        """Return what the rule did not get to judge, in whole or in part; None where it judged all."""
+        """Return what the rule could not evaluate, fully or partly; None if it evaluated everything."""
         needs = self.rule.needs
         if all(need.kinds == {Kind.VITAL} for need in needs) and not self.broken:
-            return None  # the watcher looks for these itself, and tells of them only where there is something to tell
+            return None  # the watcher checks for vital signs itself, and reports them only when there are any
         unmet = [item.selection for item in self._watched if not item.met]
         if self.broken:
             return self._unfed(Unmet.FAILED, f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
@@ -116,7 +116,7 @@ class Judge:
         return None
 
     def check(self) -> str:
-        """Return the problem with what the rule remembers, "" where there is none; then it is not used any more."""
+        """Return the problem with the rule's state, "" if there is none; after a problem the rule is disabled."""
         try:
             _check_plain(self._memories, "memory")
         except BadRule as error:
@@ -126,7 +126,7 @@ class Judge:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return its state as plain JSON data; `check` it first."""
+        """Return the state as plain JSON data; call `check` first."""
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
             "kinds_seen": sorted(self._kinds_seen), "around": sorted(self._around),
@@ -137,7 +137,7 @@ class Judge:
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Take up the state that `to_json` wrote."""
+        """Load what `to_json` returned."""
         self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
@@ -146,7 +146,7 @@ class Judge:
         self._calls, self._judged = data["calls"], data["judged"]
         met: list[bool] = data["met"]
         if len(met) != len(self._watched):
-            # Saved by another version, in which the rule needed other things.
+            # Another version, in which the rule had other needs, saved it.
             met = [all(met)] * len(self._watched)
         for need, was_met in zip(self._watched, met, strict=True):
             need.met = was_met
@@ -160,10 +160,10 @@ class Judge:
         self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
     def _explain(self, said: Unjudged, view: StepView) -> None:
-        """Remember why it could not judge, as long as it never could."""
+        """Keep the reason why the rule could not evaluate, unless it ever could."""
         if self._judged or said.reason == self._unjudged_reason:
             return
-        # What it says of a step that is none of its business explains nothing.
+        # A reason for a step that the rule does not apply to explains nothing.
         if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
             self._unjudged_reason = said.reason
 
@@ -182,7 +182,7 @@ class Judge:
 
 
 def identity(rule: Rule) -> dict[str, Any]:
-    """Return what makes two watchers' use of a rule the same: which class, and its parameters."""
+    """Return the identity of a rule for comparing watchers: its class and its parameters."""
     return {"code": rule.code, "class": f"{type(rule).__module__}:{type(rule).__qualname__}",
             "parameters": rule.parameters}
 
@@ -219,7 +219,7 @@ def _layers_in_words(needs: list[Selection]) -> str:
 
 
 def _asked_in_words(needs: list[Selection]) -> str:
-    """Return what was asked for, each thing once; how often is on the rule's page, and is not why it did not come."""
+    """Return the needs in words, without duplicates and intervals; the rule's page has the intervals."""
     return "; ".join(dict.fromkeys(
         kinds_in_words(need) + (" in evaluation" if need.schedule.modes == {Mode.EVAL} else "") for need in needs))
 

@@ -1,4 +1,4 @@
-"""What rules found in a run up to the last step that they judged."""
+"""Findings of rules in a run up to the last evaluated step."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What rules found in a run so far.
+    """Findings of rules in a run so far.
 
     Attributes:
         rules: The rules.
-        steps: Steps judged.
-        findings: All findings, as they stand now, by the step at which they began.
-        not_evaluated: Rules that were not evaluated, in whole or in part.
-        problems: What went wrong with the watching.
-        unmet: What was expected and was not recorded.
-        damage: What could not be read of the run; each is among the problems, too.
-        would_have: Actions that would have been taken if the run had still been going on: finding and sentence.
-        progress: How far each group of workers was judged.
-        store_full: The store was full while it was watched.
+        steps: Number of evaluated steps.
+        findings: All findings in their current state, by first step.
+        not_evaluated: Rules that were not evaluated, fully or partly.
+        problems: Problems of the watching.
+        unmet: Expected records that are missing.
+        damage: Parts of the run that cannot be read; also among the problems.
+        would_have: Actions that would have been requested if the run had continued: finding and sentence.
+        progress: Progress of each group of workers.
+        store_full: The store was full at some time.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -51,15 +51,15 @@ class Judged:
 
 
 def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule]) -> Judged:
-    """Return what the last watcher of a run found.
+    """Return the findings of the last watcher of a run.
 
     Args:
-        store: Contains the run.
+        store: Store of the run.
         state: State of that watcher.
         rules: Its rules, in the same order.
 
     Raises:
-        DamagedChunk: The state is not one that a watcher writes.
+        DamagedChunk: The state is invalid.
         StoreError: The store cannot be read.
     """
     judges = [Judge(rule, SystemClock()) for rule in rules]
@@ -68,7 +68,7 @@ def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule])
             judge.load(saved)
         progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
     recorded = {item.id: item for item in read_findings(store).findings}
-    # What is open has gone on since it was recorded.
+    # Open findings have continued since they were recorded.
     recorded |= {item.id: item for judge in judges for item in judge.open()}
     return Judged(
         tuple(rules), state["steps"], in_order(recorded.values()),
@@ -78,5 +78,5 @@ def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule])
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings by the step at which they began."""
+    """Return findings by their first step."""
     return tuple(sorted(findings, key=lambda item: (item.since_step, item.id)))

@@ -1,4 +1,4 @@
-"""Whether what was asked for was recorded."""
+"""Checks whether required data was recorded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from barograph.runs.reading.view import StepView
 
 
 class Need:
-    """One thing that must be recorded, and whether it was yet.
+    """One required selection, and whether a step recorded it.
 
-    Which tensors and numbers are meant is found out once: nearly all steps record the same ones.
+    The matching subjects are cached, because nearly all steps record the same ones.
 
     Attributes:
-        selection: Which.
-        met: Whether a step recorded anything of it.
+        selection: The selection.
+        met: Whether a step recorded any of it.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -28,12 +28,12 @@ class Need:
         self._is_meant: dict[Kind, dict[str, bool]] = {kind: {} for kind in selection.kinds}
 
     def look(self, view: StepView) -> None:
-        """Take in what a step recorded."""
+        """Check a step."""
         if not self.met:
             self.met = self.meets(view)
 
     def meets(self, view: StepView) -> bool:
-        """Return whether the step recorded anything that is asked for, in the detail it is asked for in."""
+        """Return whether the step recorded anything that the selection matches, in the requested detail."""
         if view.step.mode not in self.selection.schedule.modes or self.selection.kinds.isdisjoint(view.kinds):
             return False
         merged = view.merged()
@@ -43,7 +43,7 @@ class Need:
         return bool(rows) or any(self._means(key) for kind in self.selection.kinds for key, _ in view.numbers(kind))
 
     def _rows_of(self, subjects: tuple[Subject, ...]) -> frozenset[int]:
-        """Return the rows that are meant; where units do not matter, one of them says all."""
+        """Return the matching rows; if units do not matter, one row stands for all."""
         rows = (row for row, subject in enumerate(subjects) if self.selection.matches(subject.key, subject.layer))
         return frozenset(rows if self.selection.units else itertools.islice(rows, 1))
 

@@ -13,17 +13,18 @@ from barograph.rules.columns import learning_rate
 from barograph.runs.reading.view import StepView
 
 _BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
-"""May be recorded between two steps, under the number of the coming one."""
+"""Kinds that may be recorded between two steps, with the number of the next one."""
 
 _OF_THE_MODEL = frozenset({
     Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,
     Kind.BATCH, Kind.IMPORTANCE, Kind.TREE,
 })
-"""A step that recorded one of these counts as seen in a worker's coverage, whatever is recorded of the model."""
+"""A step that recorded one of these counts as recorded in a worker's coverage."""
 
 
 _JUMP = 3.0
-"""A learning rate this many times above all before it jumped; a warmup that is seen every other step only doubles."""
+"""Factor over the previous maximum that makes a jump of a learning rate; a warmup seen every other step only
+doubles."""
 _FIRST_JUMP_STEP = 10
 _MOST_JUMPS = 8
 
@@ -59,13 +60,12 @@ class Progress:
     """Progress of one group of workers in its newest attempt.
 
     Attributes:
-        attempt: Which.
-        made: Optimizer steps that are known from the records to have been made, of the busiest optimizer.
-        with_tensors: Optimizer steps judged of which something of the model was there: tensors, or trees.
-        greatest_rates: Greatest learning rate so far of each optimizer.
-        rate_steps: The last step of each optimizer whose learning rate was recorded.
-        jumps: The first times that a learning rate was several times above all before: step, old rate, new rate, and
-            the last step with the old one.
+        attempt: Number of the attempt.
+        made: Optimizer steps known from the records, of the busiest optimizer.
+        with_tensors: Number of evaluated optimizer steps that recorded something of the model: tensors, or trees.
+        greatest_rates: Maximum learning rate of each optimizer so far.
+        rate_steps: Last step of each optimizer that recorded a learning rate.
+        jumps: First jumps of the learning rate: step, old rate, new rate, and the last step with the old one.
     """
 
     attempt: int
@@ -76,7 +76,7 @@ class Progress:
     jumps: list[tuple[int, float, float, int]] = field(default_factory=list)
 
     def take(self, view: StepView) -> None:
-        """Count a step; one of a later attempt begins afresh."""
+        """Count a step; a step of a later attempt resets the progress."""
         if view.attempt > self.attempt:
             self.attempt, self.made, self.with_tensors = view.attempt, 0, 0
             self.greatest_rates, self.rate_steps, self.jumps = {}, {}, []
@@ -102,19 +102,19 @@ class Progress:
         self.greatest_rates[view.step.optimizer] = max(before, rate)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 def rate_jumps_in(progress: Mapping[str, Progress]) -> tuple[RateJump, ...]:
-    """Return the jumps of the learning rate of all groups of workers."""
+    """Return the jumps of the learning rate of all groups."""
     return tuple(jump for group, item in progress.items() for jump in item.rate_jumps(group))
 
 
 def progress_from_json(data: Mapping[str, Any]) -> Progress:
     """Return the progress that `Progress.to_json` wrote."""
     progress = Progress(data["attempt"], data["made"], data["with_tensors"])
-    # Absent from the state of an earlier version.
+    # Missing in states of earlier versions.
     progress.greatest_rates = {str(name): float(rate) for name, rate in data.get("greatest_rates", {}).items()}
     progress.rate_steps = {str(name): int(step) for name, step in data.get("rate_steps", {}).items()}
     progress.jumps = [(int(step), float(old), float(new), int(last)) for step, old, new, last in data.get("jumps", ())]

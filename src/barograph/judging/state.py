@@ -1,4 +1,4 @@
-"""What a watcher remembers between polls and over restarts, as one object on the store."""
+"""The state of a watcher between polls and restarts, as one object in the store."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ _VERSION = 3
 
 
 def write_state(store: Store, state: Mapping[str, Any]) -> None:
-    """Put the state in place of the one before, whole or not at all.
+    """Replace the state atomically.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
-    # As one text, because a rule may remember NaN, which the metadata files' strict JSON would turn into null.
+    # As one string: a rule's state may contain NaN, which strict JSON metadata would turn into null.
     store.put(STATE, sealed({"version": _VERSION, "state": json.dumps(state)}))
 
 
 def read_state(store: Store) -> dict[str, Any] | None:
-    """Return the state that `write_state` wrote; None if there is none that this version understands.
+    """Return the state that `write_state` wrote; None if there is none that this version can read.
+
+    A damaged or foreign state counts as none: the watcher then starts at the first step and finds the same again.
 
     A damaged or foreign state is as good as none: the watcher starts at the first step again, and finds
     what it found before.
@@ -51,10 +53,10 @@ def read_state(store: Store) -> dict[str, Any] | None:
 
 @contextmanager
 def state_of(store: Store) -> Iterator[None]:
-    """While the parts of a state are taken up, raise `DamagedChunk` for what no watcher writes.
+    """Convert errors of loading parts of a state to `DamagedChunk`.
 
     Raises:
-        DamagedChunk: A part has another shape; the message says which file to delete.
+        DamagedChunk: A part is invalid; the message names the file to delete.
     """
     try:
         yield
@@ -70,7 +72,7 @@ _ENTRIES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _is_a_state(state: Any) -> bool:
-    """Return whether it has the shape of what a watcher saves: a run is data, and may come from anybody."""
+    """Return whether a value has the structure of a state; a run is untrusted data."""
     return (isinstance(state, dict) and all(isinstance(state.get(name), kind) for name, kind in _ENTRIES.items())
             and all(isinstance(judge, dict) and "rule" in judge for judge in state["judges"])
             and all(isinstance(text, str) for text in (*state["problems"], *state["damage"])))

@@ -1,7 +1,7 @@
 """Turns symptoms into findings: a fault opens after patience, holds, and closes after recovery.
 
-One `Track` follows one fault of one rule from its first symptom. It is plain data that goes into the
-watcher's state, so a restarted watcher goes on in the middle of a streak.
+A `Track` follows one fault of one rule from its first symptom. It is plain data in the watcher's state, so a restarted
+watcher continues in the middle of a streak.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barograph.runs.state.findings import finding_id
 
 
 class TrackName(NamedTuple):
-    """Identity of a fault within a rule; each opens and closes on its own."""
+    """Identity of a fault within a rule; each opens and closes independently."""
 
     worker: str
     optimizer: str
@@ -31,14 +31,14 @@ class TrackName(NamedTuple):
 
 @dataclass(slots=True)
 class Track:
-    """One fault while it is followed.
+    """One tracked fault.
 
     Attributes:
         since_step: First step of the streak.
-        sick: Judged steps in a row that showed it.
-        clean: Judged steps in a row, since it opened, that did not.
-        keys: What its last symptom was measured on; a step that recorded none of it says nothing about it.
-        finding: Once it has opened.
+        sick: Number of consecutive evaluated steps with the fault.
+        clean: Number of consecutive evaluated steps without it, since it opened.
+        keys: Keys of its last symptom; a step that recorded none of them does not count.
+        finding: The finding, once open.
         counting: See `Symptom.counting`.
     """
 
@@ -50,11 +50,11 @@ class Track:
     counting: bool = False
 
     def judged_by(self, view: StepView) -> bool:
-        """Return whether the step recorded anything that this fault was measured on."""
+        """Return whether the step recorded any of the fault's keys."""
         return not self.keys or any(view.subject(key) is not None or view.scalar(key) is not None for key in self.keys)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return {
             "since_step": self.since_step, "sick": self.sick, "clean": self.clean,
             "keys": [str(key) for key in self.keys],
@@ -70,7 +70,7 @@ def track_from_json(data: Mapping[str, Any]) -> Track:
 
 
 class Tracks:
-    """All faults of one rule that are being followed."""
+    """All tracked faults of one rule."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -78,16 +78,16 @@ class Tracks:
         self._tracks: dict[TrackName, Track] = {}
 
     def open(self) -> list[Finding]:
-        """Return the findings that are open."""
+        """Return the open findings."""
         return [track.finding for track in self._tracks.values() if track.finding]
 
     def take(self, view: StepView, symptoms: list[Symptom], *, judged: bool) -> list[Finding]:
-        """Return the findings that opened or closed in this step, as they stand after it.
+        """Return the findings that opened or closed in this step, in their new state.
 
         Args:
             view: The step.
-            symptoms: What the rule said of it.
-            judged: Whether what it did not say counts as well.
+            symptoms: Symptoms that the rule found.
+            judged: Whether missing symptoms count as recovery.
         """
         if not symptoms and not self._tracks:
             return []
@@ -107,7 +107,7 @@ class Tracks:
         return events
 
     def new_attempt(self, worker: str) -> None:
-        """Forget the streaks of a worker that was started again; what is open stays open until it is gone."""
+        """Reset the streaks of a restarted worker; open findings stay open until they close."""
         for name in [name for name in self._tracks if name.worker == worker]:
             if self._tracks[name].finding is None:
                 del self._tracks[name]
@@ -154,11 +154,11 @@ class Tracks:
         return [replace(track.finding, state=FindingState.CLOSED, closed_step=view.step.number)]
 
     def to_json(self) -> list[Any]:
-        """Return all of it as plain JSON data."""
+        """Return plain JSON data."""
         return [[*name, track.to_json()] for name, track in self._tracks.items()]
 
     def load(self, data: list[Any]) -> None:
-        """Take up what `to_json` wrote."""
+        """Load what `to_json` returned."""
         self._tracks = {
             TrackName(worker, optimizer, Mode(mode), subject): track_from_json(track)
             for worker, optimizer, mode, subject, track in data
@@ -169,7 +169,7 @@ def checked_symptom(symptom: object) -> Symptom:
     """Return the symptom with plain numbers in its evidence.
 
     Raises:
-        TypeError: It is no Symptom, or holds something of another type than it declares.
+        TypeError: It is not a Symptom, or a field has the wrong type.
     """
     if not isinstance(symptom, Symptom):
         raise TypeError(f"it yields {type(symptom).__name__}; a rule yields Symptom or Unjudged")
@@ -180,7 +180,7 @@ def checked_symptom(symptom: object) -> Symptom:
     for item in symptom.evidence:
         if not isinstance(item, Evidence) or not (item.key is None or isinstance(item.key, Key)):
             raise TypeError(f"the evidence of its symptom holds {item!r}; it must hold Evidence")
-        # NumPy's numbers look like numbers and are not JSON.
+        # NumPy numbers are not JSON.
         evidence.append(Evidence(item.key, int(item.step), str(item.statistic), float(item.value),
                                  float(item.threshold), str(item.text)))
     for suspicion in symptom.causes:
@@ -188,7 +188,7 @@ def checked_symptom(symptom: object) -> Symptom:
             raise TypeError(f"the causes of its symptom hold {suspicion!r}; they must hold Suspicion")
     if not (symptom.severity is None or isinstance(symptom.severity, Severity)):
         raise TypeError(f"the severity of its symptom is {symptom.severity!r}; it must be a Severity or None")
-    # A plain text of a cause, not a member of whatever enumeration a rule keeps: this goes into JSON.
+    # A plain string, not a member of a rule's own enumeration, since it goes into JSON.
     causes = tuple(replace(item, cause=str(item.cause), weight=float(item.weight)) for item in symptom.causes)
     since = None if symptom.since is None else int(symptom.since)
     return replace(symptom, evidence=tuple(evidence), since=since, causes=causes)

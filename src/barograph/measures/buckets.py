@@ -17,10 +17,11 @@ BUCKET = np.dtype([
     ("min", "<f8"), ("min_step", "<i8"), ("min_time", "<f8"), ("max", "<f8"), ("max_step", "<i8"), ("max_time", "<f8"),
     ("mean", "<f8"), ("squares", "<f8"), ("last", "<f8"),
 ])
-"""Points that follow each other: how many and how many are what; the least and the greatest step; the time of the first
-and of the last; over the finite ones the least and the greatest, with the first step and time at which it was there,
-the mean, and the sum of squared distances from it; `last` is the number at the greatest step, of several the last.
-Without a finite point they are inf, −inf, 0 and 0, and the places those of the first point."""
+"""Statistics of consecutive points: counts by kind; smallest and largest step; time of the first and the last point.
+Over
+the finite ones: minimum and maximum, each with the first step and time at which it occurs, the mean, and the sum of
+squared distances from it. `last` is the number at the largest step, the last of several. Without a finite point they
+are inf, −inf, 0 and 0, with the step and time of the first point."""
 
 Buckets = NDArray[Any]
 """An array of `BUCKET`, in the order of the points."""
@@ -139,7 +140,7 @@ def _place(
     found: Buckets, name: str, values: NDArray[np.float64], steps: NDArray[np.int64], times: NDArray[np.float64],
     starts: NDArray[np.intp], lengths: NDArray[np.intp],
 ) -> None:
-    """Fill in the least or the greatest number of each bucket, and the first place at which it stands."""
+    """Fill in the minimum or the maximum of each bucket, and its first step and time."""
     extreme = (np.minimum if name == "min" else np.maximum).reduceat(values, starts)
     at = np.flatnonzero(values == np.repeat(extreme, lengths))
     first = at[np.searchsorted(at, starts)]
@@ -149,7 +150,7 @@ def _place(
 def _last_at(
     steps: NDArray[np.int64], last_steps: NDArray[np.int64], starts: NDArray[np.intp], lengths: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return of each bucket where its greatest step stands, of several the last."""
+    """Return the index of each bucket's largest step, the last of several."""
     at = np.flatnonzero(steps == np.repeat(last_steps, lengths))
     return at[np.searchsorted(at, starts + lengths, side="left") - 1]
 
@@ -157,7 +158,7 @@ def _last_at(
 def _without_overflow(
     found: Buckets, numbers: NDArray[np.float64], counted: NDArray[np.int64], starts: NDArray[np.intp]
 ) -> None:
-    """Make the means again whose sums went beyond what a double holds."""
+    """Recompute the means whose sums overflowed."""
     if not np.isfinite(found["mean"]).all():
         lengths = np.diff(np.append(starts, len(numbers)))
         found["mean"] = np.add.reduceat(numbers / np.repeat(counted, lengths), starts)

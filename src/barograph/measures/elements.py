@@ -84,7 +84,7 @@ def values_as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
         array: Any shape and layout, of a type in `DTYPE_CODES`.
 
     Returns:
-        Shape (array.size,), in C order. Exact, but for integers beyond 2**53 and magnitudes, which are rounded.
+        Shape (array.size,), in C order. Exact, except for integers beyond 2**53 and magnitudes, which are rounded.
 
     Raises:
         UnsupportedDtype: The type is not in `DTYPE_CODES`.

@@ -135,11 +135,11 @@ def magnitude_quantile(summary: Summary, q: float) -> float:
         q: From 0 (the minimum) to 1 (the maximum).
 
     Returns:
-        > 0, within a factor of two. Magnitudes below 2**-126 share the first bin and count as 2**-126. NaN where there
-        is no histogram or no such element.
+        > 0, within a factor of two. Magnitudes below 2**-126 share the first bin and count as 2**-126. NaN without a
+        histogram or such elements.
 
     Raises:
-        MeasureError: `q` is not from 0 to 1.
+        MeasureError: `q` is not between 0 and 1.
 
     Example:
         >>> magnitude_quantile(Summary(count=4, min=-3.0, max=1.5, exponents={127: 2, 384: 2}), 0.5)
@@ -188,9 +188,9 @@ def share_below(summary: Summary, fmt: NumberFormat) -> float:
     """Return the share of the finite nonzero elements that `fmt` would flush to zero.
 
     Returns:
-        From 0 to 1; NaN without a histogram or such elements. It counts |x| below half the smallest
-        subnormal: for fp16, fp8_e4m3 and fp8_e5m2 exactly (an element of exactly half, which becomes 0 too, is
-        not among them). For bf16 that lies inside the first bin, so it returns 0, and the true share is at most
+        From 0 to 1; NaN without a histogram or such elements. It counts |x| below half the smallest subnormal. For
+        fp16, fp8_e4m3 and fp8_e5m2 this is exact, except that an element of exactly half, which also becomes 0, is not
+        counted. For bf16 the limit is inside the first bin, so it returns 0, and the true share is at most
         `share_subnormal`.
 
     Example:
@@ -225,10 +225,10 @@ def share_above(summary: Summary, fmt: NumberFormat) -> float:
     """Return the share of the finite nonzero elements that certainly overflow in `fmt`.
 
     Returns:
-        From 0 to 1; NaN without a histogram or such elements. It counts the bins that lie beyond the
-        range whole, and an extreme that lies beyond it. The range ends inside a bin, so the true share is
-        between this and `share_above_at_most`: 0 exactly if the greatest magnitude is in range, else off by at most
-        the share in 2**15 to 2**16 for fp16 and fp8_e5m2, 2**8 to 2**9 for fp8_e4m3, 2**127 to 2**128 for bf16.
+        From 0 to 1; NaN without a histogram or such elements. It counts the bins entirely beyond the range, and an
+        extreme beyond it. The range ends inside a bin, so the true share is between this and `share_above_at_most`:
+        exactly 0 if the largest magnitude is in range, otherwise off by at most the share in 2**15 to 2**16 for fp16
+        and fp8_e5m2, 2**8 to 2**9 for fp8_e4m3, 2**127 to 2**128 for bf16.
 
     Example:
         >>> from barograph.measures.formats import FP16
@@ -258,7 +258,7 @@ def _share_above(summary: Summary, fmt: NumberFormat, *, straddling_counts: bool
         if extreme < fmt.overflow_from:
             continue
         limit = 0.5 * fmt.overflow_from if straddling_counts else fmt.overflow_from
-        # An extreme out of range is at least one element, whether or not it was sampled.
+        # An extreme out of range is at least one element, even if it was not sampled.
         above += max(1.0, scale * sum(count for count, (low, _) in _filled(summary, sign) if low >= limit))
     return min(above / summary.nonzero, 1.0)
 

@@ -9,11 +9,11 @@ from barograph.model.summary import Summary
 
 
 def update_ratio(update: Summary, weight: Summary, epsilon: float = 0.0) -> float:
-    """Return how large one update is beside the weight it changes.
+    """Return the size of an update relative to the weight it changes.
 
     ratio = ‖update‖₂ / (‖weight‖₂ + epsilon)
 
-    Near 1e-3 is usual. Far above, the learning rate is likely too high; far below, too low.
+    Typical values are near 1e-3. Far above, the learning rate is probably too high; far below, too low.
 
     Args:
         update: Summary of the change by the optimizer in this step (not the gradient).
@@ -22,8 +22,8 @@ def update_ratio(update: Summary, weight: Summary, epsilon: float = 0.0) -> floa
         epsilon: Added to the norm of the weight, so that a weight of zeros gives a finite ratio.
 
     Returns:
-        A ratio without unit, >= 0. NaN if either has a nonfinite element or none. If the divisor is 0: 0.0 if
-        the update is too, else inf.
+        A ratio without unit, >= 0. NaN if either has a nonfinite element or no elements. If the divisor is 0: 0.0 if
+        the update is 0, too, else inf.
 
     Example:
         >>> update_ratio(Summary(count=1, sum_sq=9e-6), Summary(count=1, sum_sq=9.0))
@@ -42,8 +42,8 @@ def magnitude_ratio(one: Summary, other: Summary) -> float:
     For the gradients of the first and the last layer, it shows how much is lost in the backward pass.
 
     Returns:
-        A ratio without unit, >= 0, over the finite elements. NaN if one of them has none. If all of `other` is
-        zero: 0.0 if `one` is too, else inf.
+        A ratio without unit, >= 0, over the finite elements. NaN if either has no finite elements. If all of `other` is
+        zero: 0.0 if `one` is zero, too, else inf.
 
     Example:
         >>> magnitude_ratio(Summary(count=2, sum_abs=4.0), Summary(count=4, sum_abs=2.0))

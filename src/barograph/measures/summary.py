@@ -39,7 +39,7 @@ def summarize(array: NDArray[Any], *, histogram: Histogram = Histogram.EXACT) ->
             histogram: Sampling of the exponent histogram.
 
     Returns:
-        A Summary; for an empty array, the identity of `merge`: `Summary()`.
+        A Summary; for an empty array `Summary()`, the identity of `merge`.
 
     Raises:
         UnsupportedDtype: No statistics are defined for this type of element.

@@ -1,4 +1,4 @@
-"""The head of a capsule: which step it holds, and why."""
+"""The head of a capsule: its step, and why it was saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Held(StrEnum):
     FINDING = "finding"
     """A finding triggered it."""
 
-    __hash__ = str.__hash__  # as of `Kind`
+    __hash__ = str.__hash__  # as for `Kind`
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Fact(StrEnum):
 
     `early_stopping[training]`: 1 if it monitors the training data, else 0."""
     DETERMINISTIC = "deterministic"
-    """1: the script asked for deterministic algorithms."""
+    """1: the script requested deterministic algorithms."""
 
     # The loss, from its graph
     SOFTMAX_TWICE = "softmax_twice"
@@ -118,9 +118,9 @@ class Fact(StrEnum):
     CLASSES = "classes"
     """Number of classes: the width of the model's output."""
     LABEL_MIN = "label_min"
-    """Least label of the step."""
+    """Smallest label of the step."""
     LABEL_MAX = "label_max"
-    """Greatest label of the step."""
+    """Largest label of the step."""
     LOSS_WEIGHTED = "loss_weighted"
     """1: the loss weights classes or samples."""
     PADDING = "padding"
@@ -132,7 +132,7 @@ class Fact(StrEnum):
     LOADER_WORKERS = "loader_workers"
     """Worker processes of the loader."""
 
-    __hash__ = str.__hash__  # as of `Kind`
+    __hash__ = str.__hash__  # as for `Kind`
 
 
 NOT_AN_OPERATION = "data"

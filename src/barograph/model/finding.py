@@ -30,7 +30,6 @@ SEVERITY_ORDER = tuple(Severity)
 
 
 class FindingState(StrEnum):
-    """Whether a finding is open or closed."""
 
     OPEN = "open"
     CLOSED = "closed"

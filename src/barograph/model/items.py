@@ -49,7 +49,7 @@ class Relation(StrEnum):
 
 
 class Verb(StrEnum):
-    """What an entry changes in its item."""
+    """Kinds of changes to an item."""
 
     CREATE = "create"
     """Create the item. Data: kind, name, parent (the experiment of a trial)."""
@@ -213,7 +213,7 @@ def checked_value(name: str, value: object, *, depth: int = 0) -> Value:
         SettingsError: The value has another type, or lists nest deeper than `DEEPEST`.
     """
     if value is None or isinstance(value, bool | int | float | str):
-        # A subclass (an enumeration's text, say) is kept as what it extends.
+        # An instance of a subclass (an enumeration's string) is stored as its base type.
         return value if value is None or isinstance(value, bool) else _plain(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         if depth >= DEEPEST:

@@ -55,7 +55,7 @@ class Kind(StrEnum):
     TREE = "tree"
     """A property of the trees of one round: "depth", "leaves", "splits", "trees", "gain"."""
 
-    # As the text that it equals; Enum's own is made in Python, and every look into a table of keys would wait for it.
+    # Equal to the string's hash. Enum's own hash is written in Python and would slow down every lookup of a key.
     __hash__ = str.__hash__
 
 
@@ -124,7 +124,7 @@ def layer_path(parameter_path: str) -> str:
         >>> layer_path("head.parametrizations.weight.original0")
         'head'
     """
-    # torch keeps what a weight is made of (spectral_norm, weight_norm, orthogonal) in a module below it.
+    # torch stores the parts of a parametrized weight (spectral_norm, weight_norm, orthogonal) in a submodule.
     module, made, _ = parameter_path.partition(".parametrizations.")
     return module if made else parameter_path.rpartition(".")[0]
 

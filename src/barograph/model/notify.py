@@ -79,7 +79,7 @@ class Notify:
     timeout_secs: float = 10.0
 
     def __repr__(self) -> str:
-        # Whatever prints settings must not print what may hold a secret.
+        # Exclude `to` from the representation, because it may contain a secret.
         return f"Notify(name={self.name!r}, …)"
 
 

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to print: on one line, and without control characters."""
+"""Makes untrusted text safe to print: on one line, and without control characters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown_lines(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    r"""Return what a program printed without what could harm a terminal: colors, tabs and line breaks stay.
+    r"""Return a program's output without what could harm a terminal; colors, tabs and line breaks stay.
 
     Example:
         >>> harmless("\x1b[31mred\x1b[0m\r\x1b]0;title\x07")

@@ -1,4 +1,4 @@
-"""What to record and when, as rules, presets and users request it."""
+"""Which records to take and when, as requested by rules, presets and users."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Mode(StrEnum):
     EVAL = "eval"
     PREDICT = "predict"
 
-    __hash__ = str.__hash__  # as of `Kind`
+    __hash__ = str.__hash__  # as for `Kind`
 
 
 @dataclass(frozen=True, slots=True, order=True)

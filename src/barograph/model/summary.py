@@ -1,7 +1,7 @@
 """The universal statistic of a tensor, as plain data.
 
-`measures.summary` makes, merges and reads it; this file only says what it holds, because it crosses
-processes: the training process writes it, the watcher reads it.
+`measures.summary` computes, merges and reads it; this file only defines its content, because it crosses processes: the
+training process writes it, the watcher reads it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MOMENT_FIELDS = ("count", "nan", "posinf", "neginf", "zeros", "min", "max", "sum", "sum_sq", "sum_abs")
-"""Order of the columns wherever moments travel as an array of float64 (a count is exact up to 2**53)."""
+"""Order of the columns in arrays of moments (float64; counts are exact up to 2**53)."""
 
 UNIT_FIELDS = ("zeros", "beyond", "nonfinite", "min", "max", "sum", "sum_sq")
-"""Order of the columns wherever per-unit summaries travel as an array of float64."""
+"""Order of the columns in arrays of per-unit summaries (float64)."""
 
 EXPONENT_BINS = 512
 """Bins by sign and exponent: `sign * 256 + field`, with the fields of an IEEE float32.
 
-`field` is 1 to 254 for 2**(field-127) <= |x| < 2**(field-126); field 0 holds what is smaller than
-2**-126 and not zero; field 255 stays empty, since zeros, NaN and inf are counted apart. An element of
-a wider type outside float32's range is put in field 0 or 254.
+`field` is 1 to 254 for 2**(field-127) <= |x| < 2**(field-126). Field 0 contains nonzero elements below 2**-126. Field
+255 stays empty, since zeros, NaN and inf are counted separately. An element of a wider type outside float32's range is
+counted in field 0 or 254.
 """
 
 
@@ -29,18 +29,18 @@ a wider type outside float32's range is put in field 0 or 254.
 class Summary:
     """Counts, extremes, power sums and the exponent histogram of a set of elements.
 
-    Summaries of *disjoint* elements merge: counts, extremes and bins exactly, sums within the bound
-    stated in `measures.summary`. Extremes and sums are over the finite elements alone, so one NaN does
-    not blind every other statistic.
+    Summaries of *disjoint* elements merge: counts, extremes and bins exactly, sums within the bound stated in
+    `measures.summary`. Extremes and sums cover only the finite elements, so one NaN does not hide every other
+    statistic.
 
     Attributes:
-        count: All elements.
-        nan, posinf, neginf: Elements that are NaN, +inf, -inf.
-        zeros: Elements equal to zero (either sign).
-        min, max: Extremes of the finite elements; +inf and -inf when there is none.
-        sum, sum_sq, sum_abs: Sum of x, of x squared, of |x| over the finite elements.
-        exponents: Bin (see `EXPONENT_BINS`) to number of elements; empty where none was taken. Where the
-            histogram was sampled, the numbers add up to less than `nonzero`.
+        count: Number of elements.
+        nan, posinf, neginf: Numbers of elements that are NaN, +inf, -inf.
+        zeros: Number of elements equal to zero (either sign).
+        min, max: Extremes of the finite elements; +inf and -inf without finite elements.
+        sum, sum_sq, sum_abs: Sums of x, of x squared and of |x| over the finite elements.
+        exponents: Number of elements by bin (see `EXPONENT_BINS`); empty without a histogram. The numbers of a sampled
+            histogram add up to less than `nonzero`.
     """
 
     count: int = 0
@@ -72,20 +72,20 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean of the finite elements; NaN if there is none."""
+        """Mean of the finite elements; NaN without finite elements."""
         return self.sum / self.finite if self.finite else math.nan
 
     @property
     def mean_abs(self) -> float:
-        """Mean magnitude of the finite elements; NaN if there is none."""
+        """Mean magnitude of the finite elements; NaN without finite elements."""
         return self.sum_abs / self.finite if self.finite else math.nan
 
     @property
     def variance(self) -> float:
-        """Population variance of the finite elements; NaN if there is none.
+        """Population variance of the finite elements; NaN without finite elements.
 
-        From sum and sum of squares, so where |mean| is far above the spread, digits cancel: the error
-        is up to 2**-17 of the mean square (see `measures.summary`). Never negative.
+        Computed from sum and sum of squares, so digits cancel if |mean| is far above the spread: the error is up to
+        2**-17 of the mean square (see `measures.summary`). Never negative.
         """
         if not self.finite:
             return math.nan
@@ -108,12 +108,12 @@ class Summary:
 
     @property
     def rms(self) -> float:
-        """Root mean square of the finite elements; NaN if there is none."""
+        """Root mean square of the finite elements; NaN without finite elements."""
         return math.sqrt(self.sum_sq / self.finite) if self.finite > 0 and self.sum_sq >= 0 else math.nan
 
     @property
     def max_abs(self) -> float:
-        """Largest magnitude among the finite elements; NaN if there is none."""
+        """Largest magnitude among the finite elements; NaN without finite elements."""
         return max(abs(self.min), abs(self.max)) if self.finite else math.nan
 
     @property

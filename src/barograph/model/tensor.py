@@ -10,9 +10,9 @@ class RawTensor:
     """The elements of a tensor, little-endian, in C order.
 
     Attributes:
-        dtype: As NumPy and ml_dtypes name it: "float32", "bfloat16", "float8_e4m3fn", "int64", "bool".
+        dtype: Name in NumPy or ml_dtypes: "float32", "bfloat16", "float8_e4m3fn", "int64", "bool".
         shape: Length of each axis; () for a number.
-        data: The bytes; or a view of memory that stays as it is for as long as this is used.
+        data: The bytes, or a view of memory that does not change during its use.
     """
 
     dtype: str

@@ -24,7 +24,7 @@ LOCAL = (OSError, NotImplementedError, ValueError)
 """Errors of directories. Those of buckets are `objects.FOREIGN`."""
 
 NO_SPACE = "The store is full."
-"""Beginning of the message of each StoreFull."""
+"""Prefix of the message of each StoreFull."""
 
 _NO_KEYS = "No credentials for the store."
 _BAD_NAME = re.compile("illegal character|empty path segment")
@@ -34,7 +34,7 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EIS
 
 @contextlib.contextmanager
 def passing_through(parts: Iterable[_Part]) -> Iterator[Iterator[_Part]]:
-    """Yield the parts of an object; raise the error that they raise, whatever the block makes of it."""
+    """Yield the parts of an object; an error that they raise is raised again, even if the block converts it."""
     raised: list[Exception] = []
 
     def watched() -> Iterator[_Part]:
@@ -65,7 +65,7 @@ def store_error(error: BaseException, *, verb: str, name: str, url: str, has_ans
     if isinstance(error, StoreError):
         return error
     kind, what = _reading(error, verb, name, _bucket_of(url), has_answered)
-    # How the library looked for credentials helps nobody.
+    # How the library looked for credentials is of no use to the user.
     detail = "" if what.startswith(_NO_KEYS) else f": {_first_line(error)}"
     return kind(f"{what} ({verb} {name or 'everything'} in {url}{detail})")
 
@@ -101,19 +101,19 @@ def _reading(
         return StoreFull, NO_SPACE
     if number in _NOT_ALLOWED:
         return StoreDenied, "Reading or writing is not allowed there."
-    # A path on a disk may hold any word, so only of buckets is the text asked.
+    # Only for buckets, because the path of a directory may contain any text.
     about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
     return about_keys or (StoreUnavailable, "The store cannot be reached.")
 
 
 def _is_of_obstore(error: BaseException, *names: str) -> bool:
-    """Return whether an error is one of these of obstore, which is not loaded for a directory."""
+    """Return whether an error is one of these obstore errors; does not import obstore for a directory."""
     known = sys.modules.get("obstore.exceptions")
     return known is not None and isinstance(error, tuple(getattr(known, name) for name in names))
 
 
 def _bucket_of(url: str) -> tuple[str, str] | None:
-    """Return scheme and place of a bucket; None for a disk or memory."""
+    """Return scheme and name of a bucket; None for a directory or memory."""
     scheme, _, place = url.partition("://")
     return (scheme, place) if place and scheme not in ("file", "memory") else None
 
@@ -128,7 +128,7 @@ def _reading_of_keys(
         if "credentials" in own.lower():
             words = words.replace(own, "")
     if any(host.startswith("169.254.") or host == "metadata.google.internal" for host in hosts):
-        # The machine itself was asked for credentials. It had some before, or never will.
+        # The machine's metadata service was asked for credentials. It has either provided some before, or never will.
         if has_answered:
             return StoreUnavailable, "The credentials of this machine cannot be fetched now."
     elif "credentials" not in words.lower():
@@ -137,7 +137,7 @@ def _reading_of_keys(
 
 
 def _error_number(error: BaseException) -> int | None:
-    # obstore hands on the operating system's error as text: "… (os error 28)".
+    # obstore passes the operating system's error as text: "… (os error 28)".
     found = re.search(r"\(os error (\d+)\)", str(error))
     if found:
         return int(found.group(1))

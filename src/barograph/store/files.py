@@ -89,14 +89,14 @@ class FileStore:
     def stamp(self, folders: Sequence[str]) -> str:
         """See `Stamped.stamp`. Writes end with a rename, which changes the directory's time."""
         now_nanos, times, root = time.time_ns(), [], os.fspath(self._root)
-        # Asked of each of a hundred thousand runs: what stands around the call would take longer than the call.
+        # Called for each of a hundred thousand runs, so a helper function would take longer than the call.
         with self._mapped("list", ", ".join(folders[:1])):
             for folder in folders:
                 try:
                     times.append(os.stat(f"{root}/{folder}").st_mtime_ns)
                 except (FileNotFoundError, NotADirectoryError):
                     times.append(0)
-        # Clocks of file systems go in steps: what changes twice in one of them looks as if it had changed once.
+        # File times have a limited resolution: two changes within it look like one.
         settled = all(moment < now_nanos - _STAMP_NANOS for moment in times)
         return ",".join(f"{moment:x}" for moment in times) if settled else ""
 
@@ -106,11 +106,11 @@ class FileStore:
             self._place(name, make=False).unlink(missing_ok=True)
 
     def remove_unfinished(self, folders: Sequence[str], *, older_than_secs: float = 0.0) -> int:
-        """Remove what killed processes were writing; return how many files that were. Nobody may be writing there.
+        """Remove the unfinished files of killed processes; return their number. Nobody may be writing there.
 
         Args:
             folders: Folders of the store.
-            older_than_secs: Leave files that were written to since then: somebody may be writing them.
+            older_than_secs: Keep files written within this time, which another process may still be writing.
         """
         removed = 0
         with self._mapped("delete", ", ".join(folders[:1])):
@@ -217,7 +217,7 @@ def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]
             is_directory = entry.is_dir()
             status = entry.stat()
         except OSError:
-            continue  # it has gone, or is a link that leads nowhere
+            continue  # it was removed, or is a broken link
         if is_directory:
             yield from _files_below(directory / entry.name, f"{name}/", above | {identity})
         elif stat.S_ISREG(status.st_mode):
@@ -239,7 +239,7 @@ def _level(directory: Path, prefix: str) -> Level:
             elif entry.is_dir() and not (entry.is_symlink() and _leads_up(entry.path, directory)):
                 folders.append(prefix + entry.name)
         except OSError:
-            continue  # it has gone, or is a link that leads nowhere
+            continue  # it was removed, or is a broken link
     return Level(sorted(folders), sorted(objects))
 
 
@@ -250,7 +250,7 @@ def _leads_up(link: str, directory: Path) -> bool:
 
 
 def _opened_at_once(path: str, flags: int) -> int:
-    # Opening a pipe waits for somebody who writes into it.
+    # Opening a pipe would block until something writes to it.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -266,6 +266,6 @@ def _sync_directory(path: Path) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        # Some file systems, above all those of networks, know no such thing for a directory.
+        # Some file systems, mainly network file systems, do not support fsync of directories.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise

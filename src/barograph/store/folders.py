@@ -1,4 +1,4 @@
-"""Why a folder on a disk cannot be written."""
+"""Explains why a folder cannot be written."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _REASONS = {
 
 
 def why_not_writable(folder: Path, error: BaseException | None) -> str:
-    """Return why a folder cannot be made or written, as a clause; "" if that is not known.
+    """Return why a folder cannot be created or written, as a clause; "" if unknown.
 
     Args:
         folder: The folder.
-        error: What the operating system answered.
+        error: Error of the operating system.
     """
     there = next(path for path in (folder, *folder.parents) if path == path.parent or path.exists())
     if not there.is_dir():

@@ -1,7 +1,7 @@
-"""What is done about a finding, beside telling: a request that is put into the run, which the training process hears.
+"""Actions taken because of findings: requests in the run that the training process reads and carries out.
 
-Asking is idempotent: a request is an object of the finding's name, created once. What the training process did comes
-back as another object, and is told as it is read.
+Requests are idempotent: a request is an object named after the finding, created once. The training process writes its
+result as another object, which the watcher reports.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from barograph.store.base import Store
 
 
 class Action(Protocol):
-    """Does something when a finding opens in a run that goes on."""
+    """Requests something from the training when a finding opens while the run continues."""
 
     def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
-        """Do it, as often as it is asked with the same effect as once.
+        """Request the action; repeated calls have the effect of one.
 
         Args:
             finding: The finding that opened.
-            store: The run's.
+            store: The run.
             lead: The main finding of its problem, which the request names as the reason; None: the finding itself.
 
         Returns:
-            One sentence that says what was done; "" if nothing.
+            One sentence describing what was requested; "" if nothing was.
 
         Raises:
-            StoreError: It could not be done; the watcher tries again.
+            StoreError: The request failed; the watcher retries.
         """
         ...
 
     def would(self, finding: Finding, lead: Finding | None = None) -> str:
-        """Return what it would have done, for a run that is over; "" if nothing."""
+        """Return what `act` would have requested, for a run that has ended; "" if nothing."""
         ...
 
 
 @dataclass(frozen=True)
 class When:
-    """Which findings an action is for.
+    """Findings that trigger an action.
 
     Attributes:
-        at_least: Mildest severity; None: by code alone.
-        codes: Rules whose findings it is for, however mild.
-        but: Rules that say themselves what is to be done, so that the severity does not count.
+        at_least: Lowest severity; None: only `codes` count.
+        codes: Rules whose findings trigger it at any severity.
+        but: Rules with their own actions; their severity is ignored.
     """
 
     at_least: Severity | None = Severity.COSTLY
@@ -60,7 +60,6 @@ class When:
     but: frozenset[str] = frozenset()
 
     def applies(self, finding: Finding) -> bool:
-        """Return whether the finding is one of them."""
         if finding.code in self.codes:
             return True
         return self.at_least is not None and finding.code not in self.but and at_least(finding.severity, self.at_least)
@@ -68,12 +67,12 @@ class When:
 
 @dataclass(frozen=True)
 class Stop:
-    """Asks the training to stop, at the first finding that is bad enough.
+    """Asks the training to stop, at the first finding that is severe enough.
 
     Attributes:
-        when: Which findings stop.
+        when: Findings that stop the training.
         checkpoint: Ask for a checkpoint first.
-        clock: Tells when it was asked.
+        clock: Provides the time of the request.
     """
 
     when: When = field(default_factory=When)
@@ -82,7 +81,7 @@ class Stop:
     _would: dict[int, str] = field(default_factory=dict)
 
     def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
-        """Put the request on the store; the training process looks for it and stops between two steps."""
+        """Write the request to the store; the training process polls it and stops between two steps."""
         if not self.when.applies(finding):
             return ""
         if read_stop(store, attempt=finding.attempt) is not None:
@@ -93,7 +92,7 @@ class Stop:
         return f"asked the training to {first}stop, because of {_named(lead or finding)}"
 
     def would(self, finding: Finding, lead: Finding | None = None) -> str:
-        """See `Action.would`: the first finding of an attempt would have stopped it."""
+        """See `Action.would`: the first finding of an attempt would have stopped the training."""
         if not self.when.applies(finding) or self._would.setdefault(finding.attempt, finding.id) != finding.id:
             return ""
         first = "had a checkpoint saved and " if self.checkpoint else ""
@@ -105,13 +104,13 @@ class Stop:
 class LowerLearningRate:
     """Asks the training to lower its learning rates.
 
-    What was found before they were lowered is no reason to lower them again: it asks once until that was done,
-    and then only for what opened in a later step.
+    A finding from before the rates were lowered does not lower them again: there is one request until the training has
+    lowered them, then requests only for findings that open at a later step.
 
     Attributes:
-        when: Which findings it is for.
-        how: How much, and how often.
-        clock: Tells when it was asked.
+        when: Findings that trigger it.
+        how: Factor and limit.
+        clock: Provides the time of the request.
     """
 
     when: When = field(default_factory=When)
@@ -147,9 +146,9 @@ class SkipSteps:
     """Asks the training to withhold its next updates.
 
     Attributes:
-        when: Which findings it is for.
-        how: How many, and how often.
-        clock: Tells when it was asked.
+        when: Findings that trigger it.
+        how: Number of steps and limit.
+        clock: Provides the time of the request.
     """
 
     when: When = field(default_factory=When)
@@ -178,12 +177,13 @@ class SkipSteps:
 
 @dataclass(frozen=True)
 class SaveStep:
-    """Asks the training to save the first step of a finding, or that it opened at, or the next one, as a capsule.
+    """Asks the training to save a step as a capsule: the first step of a finding, the one it opened at, or the next
+    one.
 
     Attributes:
-        when: Which findings it is for.
-        at_most: How often in one life of a run.
-        clock: Tells when it was asked.
+        when: Findings that trigger it.
+        at_most: Limit per attempt.
+        clock: Provides the time of the request.
     """
 
     when: When = field(default_factory=When)
@@ -215,13 +215,13 @@ class SaveStep:
 
 @dataclass(frozen=True)
 class SaveCheckpoint:
-    """Asks the training to save a checkpoint and go on.
+    """Asks the training to save a checkpoint and continue.
 
-    One that waits to be saved is enough for all that was found meanwhile.
+    A pending request covers all findings that open meanwhile.
 
     Attributes:
-        when: Which findings it is for.
-        clock: Tells when it was asked.
+        when: Findings that trigger it.
+        clock: Provides the time of the request.
     """
 
     when: When = field(default_factory=When)
@@ -242,10 +242,10 @@ class SaveCheckpoint:
 
 
 def actions_from_settings(settings: Settings) -> list[Action]:
-    """Return what is to be done about which findings.
+    """Return the actions that the settings define for findings.
 
-    `on_finding` is for findings that are costly or breaking; a rule that has `actions` of its own has these done
-    whatever its severity, and no others. Where checkpoints are saved at findings, that is for those of the first kind.
+    `on_finding` applies to costly and breaking findings. A rule with its own `actions` triggers these at any severity,
+    and no others. Checkpoints saved because of findings follow `on_finding`.
 
     Raises:
         UnknownName: A rule or an action does not exist.
@@ -262,7 +262,7 @@ def actions_from_settings(settings: Settings) -> list[Action]:
 
 
 def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
-    """Return the actions that the settings ask for, and that change a training which they do not say allows it.
+    """Return the requested actions that change a training and that the settings do not allow.
 
     Raises:
         As `actions_from_settings`.
@@ -274,7 +274,7 @@ def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
 def _when(name: ActionName, settings: Settings, own: dict[str, tuple[ActionName, ...]]) -> When:
     codes = frozenset(code for code, actions in own.items() if name in actions)
     if name is ActionName.CAPSULE and settings.recorder is not None:
-        # Beside whatever else is done of these.
+        # In addition to the rule's other actions.
         codes |= codes_of(settings.recorder.capsule_on, settings)
     return When(Severity.COSTLY if settings.on_finding == name else None, codes, frozenset(own))
 
@@ -293,7 +293,7 @@ def _action(name: ActionName, when: When, settings: Settings) -> Action:
 
 
 def _asked(store: Store, action: str, finding: Finding) -> list[Request]:
-    """Return what was asked already of those whom the finding is about, by another watcher, too."""
+    """Return earlier requests for this action from the workers of the finding, including other watchers' requests."""
     return [item for item in read_requests(store, attempt=finding.attempt) if item.action == action
             and item.worker == finding.worker and item.optimizer == finding.optimizer]
 

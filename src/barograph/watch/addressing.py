@@ -1,4 +1,4 @@
-"""From what the settings say of whom to tell, to the post that tells them."""
+"""Builds recipients and their notifiers from the settings."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _HTTP = ("http", "https")
 
 
 def recipients_of(settings: Settings, *, clock: Clock | None = None) -> Mapping[str, Recipient]:
-    """Return all who are to be told, checked, and not told anything yet.
+    """Return all recipients of the settings, validated; sends nothing.
 
     Raises:
-        UnknownName: A service or a rule does not exist; the message says the nearest.
-        SettingsError: A URL is wrong or holds a secret itself, a variable is not set, a file or a program is missing.
-            No message holds a secret.
+        UnknownName: A service or a rule does not exist; the message suggests the closest name.
+        SettingsError: A URL is wrong or contains a secret, a variable is not set, or a file or a program is missing.
+            Messages never contain secrets.
     """
     found: dict[str, Recipient] = {}
     for number, notify in enumerate(settings.notify, 1):
         name = f'notify "{notify.name}"' if notify.name else f"notify {number}"
         label, notifier = _notifier(notify, name)
         codes = codes_of(notify.rules, settings)
-        # Not the place itself: this goes into the watcher's state.
+        # A digest, not the URL: the watcher's saved state contains this key.
         key = hashlib.sha256(f"{notify.name}\0{notify.to}".encode()).hexdigest()[:12]
         while key in found:
             key += "+"
@@ -45,12 +45,12 @@ def recipients_of(settings: Settings, *, clock: Clock | None = None) -> Mapping[
 def notifiers_of(
     settings: Settings, run: str, *, recipients: Mapping[str, Recipient] | None = None
 ) -> NotifierQueue | None:
-    """Return the post that tells whom the settings say of the run at `run`; None where that is nobody.
+    """Return the queue that notifies the recipients of the settings about a run; None without recipients.
 
     Args:
         settings: `notify` and `notify_timeout_secs`.
-        run: Place of the run.
-        recipients: As `recipients_of` returned them, where they were checked before.
+        run: URL of the run.
+        recipients: Result of `recipients_of`, if validated before.
 
     Raises:
         As `recipients_of`.
@@ -62,7 +62,7 @@ def notifiers_of(
 def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
     if notify.to.startswith(COMMAND):
         command = CommandNotifier(notify.to.removeprefix(COMMAND), timeout_secs=notify.timeout_secs)
-        return notify.name or f"The command {command.program}", command
+        return notify.name or f"the command {command.program}", command
     check_no_inline_secret(notify.to, name)
     url = filled(notify.to)
     scheme, separator, _ = url.text.partition("://")
@@ -75,9 +75,9 @@ def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
         if not host:
             raise SettingsError(f"{name}: the URL names no host.")
         label = notify.to if notify.to.startswith(("$", "file:")) else f"{scheme}://{host}"
-        return notify.name or f"The webhook {label}", Webhook(url, timeout_secs=notify.timeout_secs)
+        return notify.name or f"the webhook {label}", Webhook(url, timeout_secs=notify.timeout_secs)
     try:
-        # Here alone, since most runs tell nobody, and it knows over a hundred services.
+        # Imported on use: most runs have no recipients, and Apprise loads over a hundred services.
         from barograph.watch.apprise_notifier import AppriseNotifier, service_names
     except ImportError as error:
         raise SettingsError(f"{name}: {scheme}:// needs the package apprise, which cannot be loaded.") from error
@@ -89,4 +89,4 @@ def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
         shown = f'"{scheme}"' if not from_elsewhere or notify.to.startswith(scheme) else "that the URL names"
         raise UnknownName(f"{name}: there is no service {shown}. {hint}")
     service = AppriseNotifier(url, timeout_secs=notify.timeout_secs, inline=not from_elsewhere)
-    return notify.name or f"The service {scheme}", service
+    return notify.name or f"the service {scheme}", service

@@ -1,4 +1,5 @@
-"""Messages by e-mail, SMS, chat and a hundred services more, through Apprise: the one file that imports it."""
+"""Sends messages by e-mail, SMS, chat and a hundred other services through Apprise. The only file that imports
+Apprise."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _TYPES = {
     Severity.DOUBTFUL: apprise.NotifyType.WARNING, Severity.NOTE: apprise.NotifyType.INFO,
 }
 with warnings.catch_warnings():
-    # Of its hundred services one or another always uses what Python is about to drop.
+    # Some of Apprise's services use features that Python deprecates.
     warnings.simplefilter("ignore")
     _SERVICES = sorted(NotificationManager().schemas())  # type: ignore[no-untyped-call]
 
@@ -32,16 +33,15 @@ _LOG = logging.getLogger("apprise")
 
 
 class AppriseNotifier:
-    """Tells one of Apprise's services.
+    """Sends messages to one Apprise service.
 
     Args:
-        url: Of the service, with its secrets.
-        timeout_secs: Longest time to connect, and to wait for each answer.
-        inline: Whether nothing in the URL came from the environment or a file: then it must hold no secret.
+        url: URL of the service, including its secrets.
+        timeout_secs: Time limit for connecting, and for each response.
+        inline: Whether the URL has no references to the environment or a file; then it must not contain a secret.
 
     Raises:
-        SettingsError: The URL does not say what its service needs, or holds a secret of its own; or the service
-            cannot be used on this machine.
+        SettingsError: The URL is incomplete or contains a secret, or this machine cannot use the service.
     """
 
     def __init__(self, url: Secret, *, timeout_secs: float, inline: bool) -> None:
@@ -74,7 +74,7 @@ class AppriseNotifier:
             raise NotDelivered(self._url.hide(heard.text) or "the service did not take it")
 
     def abort(self) -> None:
-        """See `MessageNotifier.abort`; its connections have time limits of their own."""
+        """See `MessageNotifier.abort`; does nothing, since the connections have their own timeouts."""
 
 
 def _check_usable_here(scheme: str) -> None:
@@ -92,12 +92,12 @@ def _check_usable_here(scheme: str) -> None:
 
 
 def service_names() -> list[str]:
-    """Return the beginnings of URLs that Apprise knows: "mailto", "slack", …"""
+    """Return the URL schemes that Apprise supports: "mailto", "slack", …"""
     return _SERVICES
 
 
 def title_of(messages: Sequence[Message]) -> str:
-    """Return the line that a mail's subject is: the worst of what there is to tell."""
+    """Return the subject line: the most severe message."""
     found = [item.finding for item in messages if item.finding is not None and item.event is Event.OPENED]
     if len(messages) == 1:
         message = messages[0]
@@ -118,15 +118,15 @@ def _type_of(messages: Sequence[Message]) -> apprise.NotifyType:
 
 
 def _with_timeouts(url: str, timeout_secs: float) -> str:
-    # Apprise takes the time limits of connecting (cto) and reading (rto) from the URL.
+    # Apprise reads the connect (cto) and read (rto) timeouts from the URL.
     if "cto=" in url or "rto=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}cto={timeout_secs:g}&rto={timeout_secs:g}"
 
 
 class _Heard(logging.Handler):
-    """Keeps what Apprise logs in this thread while something is sent, and from everybody's logs, since it may hold
-    secrets."""
+    """Keeps Apprise's log records of this thread during a send, and hides them from other handlers, since they may
+    contain secrets."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -135,11 +135,11 @@ class _Heard(logging.Handler):
 
     @property
     def text(self) -> str:
-        """All of it, in one line."""
+        """All log records in one line."""
         return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in self._texts))
 
     def emit(self, record: logging.LogRecord) -> None:
-        # What a server said stands in the details alone, as "Socket Exception: …".
+        # Only the details contain the server's response, as "Socket Exception: …".
         if record.thread == self._thread and (record.levelno >= logging.WARNING or "Exception" in str(record.msg)):
             self._texts.append(record.getMessage())
 

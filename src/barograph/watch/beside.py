@@ -1,6 +1,6 @@
-"""The same step of another run, for rules that compare: one reader that goes along with the run that is watched.
+"""Reads the same steps of another run, for rules that compare two runs.
 
-It keeps no state: begun again it reads the other run from its first step, up to where the watched one is.
+The reader keeps no state: after a restart it reads the other run from its first step up to the current step.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ AGAIN_SECS = 10.0
 """Seconds between two reads of a running or unreadable run; each is a request to its store."""
 
 _MOST_HELD = 1024
-"""Steps of the other run that are kept for when the watched one comes to them."""
+"""Steps of the other run kept in memory until the watched run reaches them."""
 
 _NO_STEPS = frozenset({Kind.MACHINE, Kind.TIME, Kind.VITAL})
 
 _LOGGED = _NO_STEPS | {Kind.SCALAR, Kind.CUSTOM}
-"""Of what the script logs a chunk makes views of their own, where the step itself is in another."""
+"""A chunk makes separate views of what the script logs when the step itself is in another chunk."""
 
 _Stream = tuple[str, str, str, bool]
-"""Group, mode and optimizer of a step, and whether it holds what was logged alone."""
+"""Group, mode and optimizer of a step, and whether it contains only logged values."""
 
 _Name = tuple[_Stream, int]
 """A stream, and the number of a step in it."""
@@ -36,13 +36,13 @@ _Name = tuple[_Stream, int]
 class Beside:
     """Finds steps of another run.
 
-    A step is the same where group, mode, optimizer and number are, and both hold more than what was logged, or neither
-    does; of several such (evaluations one after another)
-    the first stands beside the first. Of a run that was started again the steps as they were first recorded are meant.
+    Two steps are the same if group, mode, optimizer and number match, and both or neither contain only logged values.
+    If several match (repeated evaluations), the first corresponds to the first. In a resumed run, the steps as first
+    recorded count.
 
     Args:
-        store: Of the other run.
-        clock: For the time between two looks.
+        store: Store of the other run.
+        clock: Time between two reads.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -60,10 +60,10 @@ class Beside:
         self._ended = False
 
     def of(self, view: StepView) -> StepView | None:
-        """Return the same step of the other run; None where it recorded none, or has not come to it.
+        """Return the same step of the other run; None if the other run did not record it or has not reached it.
 
         Raises:
-            BarographError: The other run cannot be read; it is tried again later.
+            BarographError: The other run cannot be read; the next call tries again.
         """
         if view.kinds <= _NO_STEPS:
             return None
@@ -82,14 +82,14 @@ class Beside:
         return found[before] if before < len(found) else None
 
     def _is_past(self, view: StepView) -> bool:
-        """Return whether the other run's training went by where an evaluation, or a log, of this one stands."""
+        """Return whether the other run's training has passed this evaluation or log."""
         step = view.step
         return (step.mode is not Mode.TRAIN or view.kinds <= _LOGGED) and any(
             number > step.number for (group, mode, _, logged), number in self._read.items()
             if group == view.group and mode == Mode.TRAIN and not logged)
 
     def _take_next(self) -> bool:
-        """Take one more step of the other run; return whether there was one."""
+        """Read one more step of the other run; return whether there was one."""
         if not self._coming and not self._look():
             return False
         view = self._coming.popleft()
@@ -116,7 +116,7 @@ class Beside:
         except BarographError:
             self._next_look = now + AGAIN_SECS
             raise
-        # Where a little came there may be more at once; where nothing came, not for a while.
+        # After new steps, more may follow at once; after none, wait.
         self._next_look = None if self._coming else now + AGAIN_SECS
         return bool(self._coming)
 

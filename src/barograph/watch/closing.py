@@ -1,4 +1,4 @@
-"""The end of a run in about twelve lines: what was recorded, what is wrong, what to do, where the run is."""
+"""The summary at the end of a run, in about twelve lines: recorded steps, problems, remedies, location of the run."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=T
 def closing_text(
     summary: RunSummary, *, command: str = "", interrupted: bool = False, width: int | None = None
 ) -> str:
-    """Return what is printed when a run has ended.
+    """Return the text to print when a run has ended.
 
     Args:
-        summary: Of the run.
-        command: How its command ended, where that was not well.
-        interrupted: The watching was, before the end of the run.
-        width: Columns of the terminal: longer lines are folded, and count as they are folded. None: each line stays
-            whole. Nothing is cut; paths and commands are not folded either.
+        summary: Summary of the run.
+        command: How the command ended, if it failed.
+        interrupted: The watching was interrupted before the end of the run.
+        width: Columns of the terminal: longer lines are wrapped, and count as wrapped. None: no line is wrapped.
+            Nothing is cut; paths and commands are not wrapped.
     """
     last = [_labeled("run", summary.url)]
     last += [_labeled("watched", "not to the end: it was interrupted")] if interrupted else []
@@ -52,13 +52,13 @@ def closing_text(
 def problem_lines(
     problems: Sequence[Problem], *, most: int, width: int | None, more: str = "barograph show RUN --all"
 ) -> list[str]:
-    """Return problems in at most so many lines: all of the first ones rather than a bit of each.
+    """Return problems in at most `most` lines: complete first problems rather than fragments of all.
 
     Args:
-        problems: The worst first.
-        most: Lines. The first problem has its title, evidence and remedy even if they need more.
+        problems: Problems, the worst first.
+        most: Maximum number of lines. The first problem has its title, evidence and remedy even if they exceed it.
         width: See `closing_text`.
-        more: The command that shows those that have no room.
+        more: Command that shows the omitted problems.
     """
     lines: list[str] = []
     for place, problem in enumerate(problems):
@@ -94,7 +94,7 @@ def _title(problem: Problem, width: int | None) -> list[str]:
 
 
 def _consequences(names: Sequence[str], width: int | None) -> str:
-    """Return a line of as many names as fit, and how many more there are."""
+    """Return a line with as many names as fit, and the number of omitted ones."""
     whole = _labeled("", f"leads to: {', '.join(names)}")
     for kept in range(len(names) - 1, 0, -1):
         if width is None or len(whole) <= width:
@@ -110,7 +110,7 @@ def _head(summary: RunSummary, width: int | None) -> list[str]:
     recorded = recorded_line(summary)
     if problems := summary.problems:
         return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)
-    # Of steps that could not be read, no rule knows what it lacked.
+    # For steps that cannot be read, no rule knows which records are missing.
     unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
     verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
     return [*_said(recorded, width), *wrapped("  ", verdict, width)]
@@ -121,7 +121,7 @@ def _said(text: str, width: int | None) -> list[str]:
 
 
 def recorded_line(summary: RunSummary) -> str:
-    """Return how many steps and evaluations were recorded, and what that cost of the budget."""
+    """Return the numbers of recorded steps and evaluations, and the cost compared with the budget."""
     made, seen = steps_made_and_seen(summary.workers)
     made, seen = (max(number, *(getattr(item, name) for item in summary.workers), 0) if summary.workers else 0
                   for number, name in ((made, "steps"), (seen, "steps_seen")))
@@ -136,7 +136,7 @@ def recorded_line(summary: RunSummary) -> str:
 
 
 def _beside(summary: RunSummary, command: str, width: int | None, *, actions: int) -> Iterable[str]:
-    """Yield what is to be known beside the problems, a line each."""
+    """Yield further information, one line each."""
     place = shlex.quote(summary.url)
     entries: list[tuple[str, str]] = []
     if summary.held:
@@ -148,7 +148,7 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     entries += _with_more("done", [str(item) for item in summary.actions if not item.came_too_late], most=actions)
     entries += _with_more("not done", [*(str(item) for item in summary.actions if item.came_too_late),
                                        *(text for _, text in summary.would_have)], most=1)
-    # The line of the action says it already.
+    # The line of the action already contains it.
     stopped = {item.worker for item in summary.actions if item.action == STOP and item.done}
     ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
              for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
@@ -159,14 +159,14 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
         entries += _with_more("not seen", [text for text in summary.unseen if not text.startswith(OF_TENSORS)], most=1)
         if line := not_evaluated_line(summary.not_evaluated):
             entries.append(("rules", f"{line} {_RULES}"))
-    # The last one says how it came out.
+    # The last one contains the result.
     entries += _with_more("warning", summary.warnings[::-1], most=1)
     if command:
         entries.append(("command", command))
     if summary.go_on_from is not None:
         entries.append(("resume", f"barograph resume {place}   (from step {summary.go_on_from:,})"))
     for label, text in entries:
-        # Commands are copied, so they are not folded.
+        # Users copy commands, so they are not wrapped.
         yield from wrapped(_labeled(label), shown(text), None if place in text else width)
 
 
@@ -185,13 +185,13 @@ _LABEL_OF_NONE = _labeled("")
 
 
 def wrapped(first: str, text: str, width: int | None, *, below: int | None = None) -> list[str]:
-    """Return a text as lines of a terminal; a word that is longer than a line stays whole.
+    """Return a text wrapped to the terminal; a word that is longer than a line is not split.
 
     Args:
-        first: What the first line begins with.
+        first: Prefix of the first line.
         text: The text.
         width: Columns of the terminal; None: one line.
-        below: Spaces before the other lines; None: they begin below the text.
+        below: Indentation of the other lines; None: they align with the text.
 
     Example:
         >>> wrapped("  fix: ", "Initialize the biases to 0.", 24)

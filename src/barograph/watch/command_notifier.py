@@ -1,4 +1,4 @@
-"""Messages on the standard input of a command of the user's own."""
+"""Sends messages to the standard input of a user's command."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ _OUTPUT_CHARS = 300
 class CommandNotifier:
     """Starts a command for each message, without a shell, and waits for it.
 
-    Each message is one line of JSON on its standard input, as in the file of findings; what was gathered is several
-    lines. It must take them all: they count as told when it ends with exit code 0.
+    Each message is one line of JSON on standard input, as in the findings file; a digest has several lines. The
+    messages count as delivered when the command exits with code 0.
 
     Args:
-        text: The command and its arguments, quoted as for a shell; nothing in it is replaced. Secrets it takes
-            from its environment, which is ours.
-        timeout_secs: Longest time it may run; then it is killed, with what it started.
+        text: The command and its arguments, quoted as for a shell, without expansion. The command reads secrets from
+            its environment, which is the watcher's.
+        timeout_secs: Time limit; then the command and its child processes are killed.
 
     Raises:
-        SettingsError: There is no such program, or the quotes do not fit.
+        SettingsError: The program does not exist, or the quotes do not match.
     """
 
     def __init__(self, text: str, *, timeout_secs: float) -> None:
         try:
             self._words = shlex.split(text)
         except ValueError as error:
-            raise SettingsError(f"The command that is to be told cannot be read: {error}.") from None
+            raise SettingsError(f"Cannot parse the notify command: {error}.") from None
         if not self._words:
-            raise SettingsError('The command that is to be told is empty; write to = "command:./tell.sh", say.')
+            raise SettingsError('The notify command is empty. Example: to = "command:./tell.sh".')
         program = shutil.which(self._words[0])
         if program is None:
-            raise SettingsError(f'There is no program "{self._words[0]}" to tell of findings.')
-        # Whole, since a watcher beside a script may be somewhere else by then.
+            raise SettingsError(f'Cannot find the program "{self._words[0]}" of the notify command.')
+        # Absolute, since a watcher in the script's process may change its directory later.
         self._words[0] = os.path.abspath(program)
         self._timeout_secs = timeout_secs
         self._running: LocalProcess | None = None
 
     @property
     def program(self) -> str:
-        """Name of what is run."""
+        """Name of the program."""
         return os.path.basename(self._words[0])
 
     def send(self, messages: Sequence[Message]) -> None:
         """See `MessageNotifier.send`."""
         lines = "".join(f"{json.dumps(message.body(), allow_nan=False)}\n" for message in messages)
-        # A file, not a pipe: what the command leaves running behind it may hold a pipe open for ever.
+        # A file, not a pipe: a background process of the command could keep a pipe open forever.
         with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
             told.write(lines.encode())
             told.seek(0)
@@ -75,7 +75,7 @@ class CommandNotifier:
 
     def _run(self, told: IO[bytes], said: IO[bytes]) -> int:
         try:
-            # In a session of its own, so that it can be killed with all that it started.
+            # In its own session, so that its child processes are killed with it.
             process = LocalProcess(Command(tuple(self._words)), stdin=told, stdout=said, stderr=STDOUT)
         except OSError as error:
             raise NotDelivered(f"it cannot be started: {error.strerror}") from None
@@ -95,7 +95,7 @@ class CommandNotifier:
 def _last_words(said: IO[bytes]) -> str:
     said.seek(0, os.SEEK_END)
     said.seek(max(0, said.tell() - 4 * _OUTPUT_CHARS))
-    # They go into the run, and a program that fails often says what it was called with.
+    # The run stores this text, and a failing program often prints its arguments.
     whole = Secrets(os.environ).hide(said.read().decode("utf-8", "replace"))
     text = " ".join(whole.split())[-_OUTPUT_CHARS:]
     return f": {text}" if text else ""

@@ -1,7 +1,7 @@
-"""Rules that sit together and judge the same steps: the waist between the loop and where rules run.
+"""Interface of executors, which evaluate several rules on the same steps.
 
-The loop hands an executor the steps that became complete and gets back what each rule said of each. Where the
-rules run (here, in a process of their own, on another machine) is the executor's affair; what they find is not.
+The loop passes complete steps to an executor and gets back the results of each rule for each step. Rules may run in
+the watcher's process, in another process or on another machine; the findings are the same.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, slots=True)
 class NewAttempt:
-    """A group of workers was started again: its steps may go back.
+    """A group of workers was restarted: its step numbers may go back.
 
     Attributes:
-        group: Which.
+        group: Name of the group.
     """
 
     group: str
@@ -39,10 +39,10 @@ class Said:
     """Result of one rule for one step.
 
     Attributes:
-        item: Position of the step among those that were handed over.
-        code: Of the rule.
-        findings: That opened or closed, as they then stood.
-        problems: With the rule itself, a sentence each.
+        item: Index of the step among those passed to `begin`.
+        code: Code of the rule.
+        findings: Findings that opened or closed, as of this step.
+        problems: Problems of the rule itself, one sentence each.
     """
 
     item: int
@@ -52,49 +52,48 @@ class Said:
 
 
 class RuleExecutor(Protocol):
-    """Some rules at work on one run. None of these raises because of what a rule does."""
+    """Evaluates some rules on one run. No method raises because of a rule's failure."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules, in order."""
         ...
 
     def begin(self, items: Sequence[Item]) -> None:
-        """Hand over steps; returns at once where the rules run elsewhere."""
+        """Pass steps to the rules; returns at once if the rules run in another process."""
         ...
 
     def finish(self) -> list[Said]:
-        """Return what the rules said of the steps handed over last, by step and then in the order of the rules."""
+        """Return the results for the last steps passed, by step and then in the order of the rules."""
         ...
 
     def open(self) -> list[Finding]:
-        """Return the findings that are open."""
+        """Return the open findings."""
         ...
 
     def not_evaluated(self) -> list[NotEvaluated]:
-        """Return the rules that could not judge what they are for, so far."""
+        """Return the rules that could not be evaluated so far."""
         ...
 
     def state(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return each rule's state as plain JSON data, in the order of the rules; and problems that it met with."""
+        """Return each rule's state as plain JSON data, in the order of the rules, and problems of saving it."""
         ...
 
     def load(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Take up what `state` returned."""
+        """Load what `state` returned."""
         ...
 
     def close(self) -> None:
-        """Let go of what it runs on; later calls do nothing."""
+        """Release all resources; later calls do nothing."""
         ...
 
 
 class LocalExecutor:
-    """Rules that judge in this thread.
+    """Evaluates rules in the calling thread.
 
     Args:
-        rules: Which.
-        clock: For the time they take.
-        announce: Told which rule begins, by its position, before each of its steps.
+        rules: The rules.
+        clock: Measures the time that rules take.
+        announce: Called with the index of a rule before each of its steps.
     """
 
     def __init__(
@@ -106,7 +105,6 @@ class LocalExecutor:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules, in order."""
         return tuple(judge.rule for judge in self.judges)
 
     def begin(self, items: Sequence[Item]) -> None:
@@ -114,7 +112,7 @@ class LocalExecutor:
         self._items = items
 
     def finish(self) -> list[Said]:
-        """Judge the steps."""
+        """Evaluate the rules on the steps."""
         said = []
         items, self._items = self._items, ()
         upto = 0
@@ -130,33 +128,33 @@ class LocalExecutor:
                 findings, problems = judge.take(item)
                 if findings or problems:
                     said.append(Said(number, judge.rule.code, tuple(findings), tuple(problems)))
-        lay_out(())  # nothing is held between two turns
+        lay_out(())  # release the arrays
         return said
 
     def open(self) -> list[Finding]:
-        """Return the findings that are open."""
+        """Return the open findings."""
         return [finding for judge in self.judges for finding in judge.open()]
 
     def not_evaluated(self) -> list[NotEvaluated]:
-        """Return the rules that could not judge what they are for, so far."""
+        """Return the rules that could not be evaluated so far."""
         return [found for judge in self.judges if (found := judge.not_evaluated())]
 
     def state(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return each rule's state, and problems with what it remembers."""
+        """Return each rule's state, and problems of saving it."""
         problems = [problem for judge in self.judges if (problem := judge.check())]
         return [judge.to_json() for judge in self.judges], problems
 
     def load(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Take up what `state` returned."""
+        """Load what `state` returned."""
         for judge, saved in zip(self.judges, states, strict=True):
             judge.load(saved)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 def _lay_out_from(items: Sequence[Item], first: int) -> int:
-    """Lay the step at a place out with those behind it, as far as they go together; return how many items that is."""
+    """Lay out the step at an index together with the following ones that fit; return their number."""
     ahead = items[first : first + MOST_STEPS]
     views = [item for item in itertools.takewhile(lambda item: not isinstance(item, NewAttempt), ahead)
              if isinstance(item, StepView)]

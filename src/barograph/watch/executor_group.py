@@ -80,7 +80,7 @@ class ExecutorGroup:
 
     def close(self) -> None:
         """Close the executors; later calls do nothing."""
-        # An executor that is asked after its end would start another process, which nobody would end.
+        # A call after the end would start a process that nothing terminates.
         self._not_evaluated = self.not_evaluated()
         for executor in self._executors:
             executor.close()

@@ -1,10 +1,9 @@
-"""The process that rules of a `ProcessExecutor` run in: answers messages until its parent is gone.
+"""Process that evaluates the rules of a `ProcessExecutor`: answers messages until its parent exits.
 
     python -m barograph.watch.executor_process FILE
 
-FILE is shared with the parent, who reads in it which rule is at work. What a rule prints goes to standard
-error, and is told once as a problem with it; what it reads from standard input is at its end at once: the pipes behind
-both are the parent's.
+The parent reads from the shared FILE which rule is running. Output of rules goes to standard error and is reported once
+as a problem of the rule; standard input is empty for rules. The original pipes carry the messages of the parent.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from barograph.watch.executor import LocalExecutor, Said
 from barograph.watch.framing import Frames, Messages
 
 AT_WORK = struct.Struct("<qq")
-"""Position of the rule that is at work, and how many times any began."""
+"""Index of the running rule, and the number of rule calls so far."""
 
 AT_WORK_BYTES = AT_WORK.size
 
 IDLE = -1
-"""No rule is at work."""
+"""No rule is running."""
 
 
 def main(path: str) -> None:
-    """Serve the parent at the other end of standard input and output, as it was begun."""
+    """Serve the parent at the other end of standard input and output."""
     end_with_parent()
     with open(path, "r+b") as shared:
         at_work = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
@@ -52,7 +51,7 @@ def main(path: str) -> None:
     packed, states, broken = messages.unpacked(frames.receive())
     rules = []
     for seat, data in enumerate(packed):
-        # Loading somebody's module runs its code: whose it was is known if that ends badly.
+        # Loading a module runs its code: record which rule is responsible for a crash.
         announce(seat)
         rules.append(_rule_from(data))
     executor = LocalExecutor(rules, SystemClock(), announce=announce)
@@ -86,10 +85,10 @@ def _serve(
 
 
 class _Printed(io.TextIOBase):
-    """Standard output of the rules: hands on what they print, and remembers who did.
+    """Standard output of the rules: forwards what they print, and records which rules printed.
 
     Attributes:
-        seat: Of the rule that is at work.
+        seat: Index of the running rule.
     """
 
     def __init__(self) -> None:
@@ -98,17 +97,17 @@ class _Printed(io.TextIOBase):
         self._told: set[int] = set()
 
     def writable(self) -> bool:
-        """Return that it can be written to."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Hand on what is printed, to standard error."""
+        """Write to standard error."""
         if text.strip() and self.seat != IDLE:
             self._first.setdefault(self.seat, text.strip())
         return sys.stderr.write(text)
 
     def told(self, executor: LocalExecutor) -> list[Said]:
-        """Return one problem for each rule that printed and was not told of yet."""
+        """Return one problem for each rule that printed and was not reported yet."""
         new = [seat for seat in self._first if seat not in self._told]
         self._told.update(new)
         rules = executor.rules
@@ -121,7 +120,7 @@ _MOST_LETTERS = 60
 
 
 def answer(executor: LocalExecutor, what: str, items: Any) -> Any:
-    """Return what an executor says to one message."""
+    """Return an executor's reply to one message."""
     if what == "take":
         executor.begin(items)
         return executor.finish(), executor.open()
@@ -135,13 +134,13 @@ def answer(executor: LocalExecutor, what: str, items: Any) -> Any:
 
 
 def _rule_from(data: bytes) -> Rule:
-    # From our own parent, over a pipe that is ours alone.
+    # The pipe is private to the parent and this process.
     rule: Rule = pickle.loads(data)
     return rule
 
 
 def _private_frames() -> Frames:
-    """Take the pipes for ourselves, and leave the rules a terminal to print on and nothing to read."""
+    """Move the pipes to private descriptors; rules get standard error as output and an empty input."""
     source, sink = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -12,29 +12,30 @@ from barograph.model.step import Mode
 from barograph.runs.reading.view import StepView
 
 _ALWAYS = 32
-"""So many steps are looked at each; from then on ever fewer, since what has met nothing by then will meet nothing."""
+"""Number of steps that are all checked; later steps are checked less and less often, since matches are unlikely by
+then."""
 
 
 class Expectations:
-    """Which of the user's collections have met nothing so far.
+    """Tracks which of the user's collections have matched nothing so far.
 
     Args:
         selections: The collections.
     """
 
     def __init__(self, selections: Iterable[Selection]) -> None:
-        # Only what they name counts here, not in how much detail it is to be recorded.
+        # Only the patterns count here, not the level of detail.
         self._unmet = [Need(replace(item, units=False, raw=False)) for item in selections]
         self._kinds_seen: set[Kind] = set()
         self._looks = 0
         self._due = [0] * len(self._unmet)
 
     def take(self, view: StepView) -> None:
-        """Look whether the step recorded anything that they name."""
+        """Check whether the step recorded anything that the collections match."""
         if not self._unmet:
             return
         if view.kinds & _OF_THE_MODEL:
-            # A step whose tensors could be afforded is recorded with all that was due in it.
+            # If the budget allowed any tensor of a step, it allowed all that were due.
             for place, item in enumerate(self._unmet):
                 self._due[place] += item.selection.schedule.includes(view.step.number, view.step.mode)
         kinds = frozenset().union(*(item.selection.kinds for item in self._unmet)) & view.kinds
@@ -48,14 +49,14 @@ class Expectations:
             self._unmet = [item for item, was_met in zip(self._unmet, met, strict=True) if not was_met]
 
     def unmet(self) -> tuple[str, ...]:
-        """Return one sentence for each collection that has met nothing, though it was asked for in steps enough."""
+        """Return one sentence for each collection that matched nothing in enough steps."""
         return tuple(_sentence(item.selection, kind_seen=bool(item.selection.kinds & self._kinds_seen))
                      for item, due in zip(self._unmet, self._due, strict=True)
                      if due >= _ENOUGH or item.selection.kinds & self._kinds_seen)
 
 
 _ENOUGH = 3
-"""Steps that were due and recorded: had there been anything of it, it would have come in one of them."""
+"""Number of due and recorded steps after which a missing match counts."""
 
 _OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.OUTPUT})
 

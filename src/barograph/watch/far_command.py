@@ -1,4 +1,4 @@
-"""A `barograph` command on another machine: begun there, what it says brought here, and begun anew where it is lost."""
+"""Runs a `barograph` command on another machine, transfers its output, and restarts it if the machine is lost."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Order:
     """Command to start.
 
     Attributes:
-        arguments: Of `barograph`.
-        config: Text of the settings file, which the other machine need not have; None: none.
-        directory: To begin in, where the other machine has it.
-        place: Directory that the runs lie below; "" where they are in a bucket.
-        witness: Name of something in that directory, by which it is told from another of the same name; "": nothing
-            is there yet.
-        search_path: Where modules are looked for besides.
-        version: Of the watcher's Barograph.
+        arguments: Arguments of `barograph`.
+        config: Text of the settings file, which the other machine may not have; None: none.
+        directory: Working directory, if the other machine has it.
+        place: Directory that contains the runs; "" if they are in a bucket.
+        witness: Name of an entry of that directory, which distinguishes it from another directory of the same name; "":
+            the directory is empty.
+        search_path: Additional module search path.
+        version: Barograph version of the watcher.
     """
 
     arguments: tuple[str, ...]
@@ -43,14 +43,14 @@ class Order:
 
 
 class CommandHost(ProcessHost):
-    """Lives on the machine that a command runs on, and manages it."""
+    """Actor that starts and manages a command on its machine."""
 
     def __init__(self) -> None:
         super().__init__()
         self._config: Path | None = None
 
     def begin(self, order: Order) -> str:
-        """Begin the command; return why that makes no sense here, "" where it does."""
+        """Start the command; return why this machine cannot run it, or ""."""
         if order.version != __version__:
             return f"Barograph {__version__} is installed there, and {order.version} here"
         if order.place and not Path(order.place, order.witness).exists():
@@ -76,16 +76,16 @@ class CommandHost(ProcessHost):
 
 
 class FarCommand:
-    """A command on a machine of the Ray cluster, and where its output goes.
+    """A command on a machine of the Ray cluster, and the destination of its output.
 
     Args:
-        order: What is to be begun.
-        out: Where what it writes goes, as it comes; None: it is kept, for `communicate`.
-        err: Likewise of standard error.
+        order: The command.
+        out: Receives standard output as it arrives; None: it is kept for `communicate`.
+        err: As `out`, for standard error.
 
     Raises:
         HostLost: The machine was lost.
-        WatchError: The command makes no sense there.
+        WatchError: The machine cannot run the command.
     """
 
     def __init__(self, order: Order, out: IO[bytes] | None, err: IO[bytes]) -> None:
@@ -98,7 +98,7 @@ class FarCommand:
         self._process = RayProcess(self._host)
 
     def poll(self) -> int | None:
-        """Pass on what the command wrote; return the code that it ended with, None while it goes on.
+        """Forward new output; return the exit code, or None while the command runs.
 
         Raises:
             HostLost: The machine was lost.
@@ -113,11 +113,11 @@ class FarCommand:
         return code
 
     def said(self) -> bytes:
-        """Return what was kept."""
+        """Return the kept output."""
         return b"".join(self._kept)
 
     def interrupt(self) -> None:
-        """Interrupt the command; its end comes with `poll`.
+        """Interrupt the command; `poll` then returns its exit code.
 
         Raises:
             HostLost: The machine was lost.
@@ -125,7 +125,7 @@ class FarCommand:
         self._process.interrupt()
 
     def terminate(self) -> None:
-        """End it at once."""
+        """Kill the command."""
         self._host.close()
 
 

@@ -1,4 +1,4 @@
-"""The line to rules on another machine: their process begins there as it does here, and is minded from beside it."""
+"""Connection to rules on another machine: an actor there starts and supervises their process."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from barograph.watch.line import RuleLost, Start
 from barograph.watch.process_line import RuleProcess
 
 Answer = tuple[bytes, str, int]
-"""A packed reply; or nothing, what a rule did, and its position."""
+"""A packed reply; or empty bytes, the failure of a rule, and the rule's index."""
 
 
 class RuleHost:
-    """Lives on the machine that the rules run on, and minds their process: so it is known who is to blame where an
-    answer fails to come. While this answers, a rule is; where it does not, the machine."""
+    """Actor that supervises a rule process on its machine. It separates failures: while the actor replies, a missing
+    answer is the rule's fault; otherwise the machine is lost."""
 
     def __init__(self) -> None:
         self._process: RuleProcess | None = None
 
     def begin(self, version: str, start: bytes, timeout_secs: float, search_path: Sequence[str]) -> Answer:
-        """Begin the process.
+        """Start the process.
 
         Args:
-            version: Of the watcher's Barograph; this one must be the same.
-            start, timeout_secs: As for `RuleProcess`.
-            search_path: The watcher's; what of it is here is looked through after this machine's own.
+            version: Barograph version of the watcher; must equal this machine's.
+            start, timeout_secs: See `RuleProcess`.
+            search_path: The watcher's; the entries that exist here are searched after this machine's own.
 
         Raises:
             HostLost: The versions differ.
@@ -46,7 +46,7 @@ class RuleHost:
         return b"", "", 0
 
     def answer(self, message: bytes) -> Answer:
-        """Hand over a packed message and return the answer."""
+        """Send a packed message to the process and return the answer."""
         if self._process is None:
             raise HostLost("Nothing was begun.")
         try:
@@ -57,14 +57,14 @@ class RuleHost:
 
 
 class FarLine:
-    """The line to a process on a machine of the Ray cluster.
+    """Connection to a process on a machine of the Ray cluster.
 
     Args:
-        start: What the rules begin with.
-        timeout_secs: Longest time a rule may take for one step.
+        start: Initial data of the rules.
+        timeout_secs: Time limit of a rule for one step.
 
     Raises:
-        RuleLost: The process did not get ready.
+        RuleLost: The process did not start.
         HostLost: The machine was lost.
     """
 
@@ -80,20 +80,20 @@ class FarLine:
             raise
 
     def send(self, message: tuple[str, Any]) -> None:
-        """Ask something; the answer is made meanwhile."""
+        """Send a request; the process works on it meanwhile."""
         self._wait = self._host.begin("answer", self._messages.packed(message))
 
     def receive(self) -> Any:
-        """Return the answer."""
+        """Return the answer to the last request."""
         return self._messages.unpacked(_checked(self._wait()))
 
     def close(self) -> None:
-        """End the process and what minds it."""
+        """Terminate the process and its actor."""
         self._host.close()
 
 
 def search_path_here(theirs: Sequence[str]) -> list[str]:
-    """Return where modules are looked for on this machine: its own places, and those of the watcher's that it has."""
+    """Return the module search path on this machine: its own entries, then the watcher's that exist here."""
     return [*sys.path, *(item for item in theirs if item not in sys.path and Path(item).exists())]
 
 

@@ -1,4 +1,4 @@
-"""Numbers, shares, times and sizes as a person reads them, the same in every command and on every page."""
+"""Formats numbers, shares, times and sizes for people, the same way in every command and on every page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def share(value: float | None) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return how many there are.
+    """Return a number with its noun.
 
     Example:
         >>> count(1, "step"), count(12_400, "step")
@@ -62,7 +62,7 @@ def duration(secs: float) -> str:
 
 
 def local_time(unix: float) -> str:
-    """Return a moment by the wall clock of this place, to the second."""
+    """Return a time as local time, to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))
 
 

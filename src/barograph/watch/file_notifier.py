@@ -1,4 +1,4 @@
-"""Findings in a file, one line of JSON for each event, for whatever reads files."""
+"""Appends findings to a file, one line of JSON per event, for other programs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from barograph.model.plain import plain
 from barograph.watch.notices import Notice
 
 _MARK = ("run", "event", "id", "text")
-"""Entries of a line that tell one event from another."""
+"""Entries that identify an event."""
 
 
 class FileNotifier:
-    """Appends one line of JSON for each event to a file on this machine; each event once, over restarts too.
+    """Appends one line of JSON for each event to a local file; each event once, also across restarts.
 
     Args:
-        path: Of the file; it and its folder are made where they are not there.
-        run: Place of the run, which stands in each line: several runs may be told in one file.
+        path: Path of the file; the file and its folder are created if missing.
+        run: URL of the run, which each line contains, so that several runs can share a file.
     """
 
     def __init__(self, path: Path, run: str = "") -> None:
@@ -42,7 +42,7 @@ class FileNotifier:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
-                # A line that a crash cut short must not swallow this one.
+                # A line that a crash truncated must not merge with this one.
                 file.write(("" if self._ends_whole() else "\n") + line + "\n")
         except PermissionError as error:
             raise StoreDenied(f"The file of findings may not be written: {error}") from error
@@ -68,7 +68,7 @@ class FileNotifier:
             try:
                 entry = json.loads(line)
             except ValueError:
-                continue  # the torn last line of a writer that was killed
+                continue  # the truncated last line of a killed writer
             if isinstance(entry, dict):
                 lines.append(entry)
         return lines

@@ -1,7 +1,7 @@
-"""Messages between a watcher and the processes it began for its rules: pickles, each behind its length.
+"""Messages between a watcher and its rule processes: length-prefixed pickles.
 
-Both ends are ours and of one user: nothing that comes from a run is ever read so. The tables that say what the rows
-of a step are about are sent once, and meant by number afterwards.
+Both ends belong to us and to one user: data from a run is never unpickled. The tables that describe the rows of a step
+are sent once and then referenced by number.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PIECE_BYTES = 2**20
 
 
 class Messages:
-    """One end's knowledge of what was said: turns messages into bytes and back, in the order of the line."""
+    """State of one end of a connection: converts messages to bytes and back, in order."""
 
     def __init__(self) -> None:
         self._sent = _SentTables()
         self._known: dict[int, SubjectTable] = {}
 
     def packed(self, message: object) -> bytes:
-        """Return a message as bytes, which must be the next to come to the other end."""
+        """Return a message as bytes; the other end must unpack messages in this order."""
         return self._sent.pickled(message)
 
     def unpacked(self, data: bytes) -> Any:
@@ -40,8 +40,8 @@ class Frames:
     """Packed messages over a pair of pipes.
 
     Args:
-        source: Where they come from: a pipe, unbuffered.
-        sink: Where they go: a pipe, unbuffered.
+        source: Unbuffered pipe to read from.
+        sink: Unbuffered pipe to write to.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
@@ -58,11 +58,11 @@ class Frames:
         self._write(data)
 
     def has_come(self, timeout_secs: float) -> bool:
-        """Return whether anything, or the end, has come; wait for it so long."""
+        """Wait for data or the end of the pipe for at most `timeout_secs`; return whether either arrived."""
         return bool(select.select([self._source], [], [], timeout_secs)[0])
 
     def receive(self) -> bytes:
-        """Return the next message, packed, waiting for it.
+        """Wait for the next message and return it, packed.
 
         Raises:
             EOFError: The other end is gone.
@@ -86,7 +86,7 @@ class Frames:
 
 
 class _SentTables:
-    """Which tables the other end knows, and by which numbers."""
+    """Tables that the other end has, and their numbers."""
 
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[SubjectTable, int] = WeakKeyDictionary()
@@ -127,6 +127,6 @@ class _Unpickler(pickle.Unpickler):
         number, subjects = name
         if subjects is not None:
             self._known[number] = SubjectTable(subjects)
-            # The sender means none by a number that is so old.
+            # The sender never references a number this old.
             self._known.pop(number - _MOST_TABLES, None)
         return self._known[number]

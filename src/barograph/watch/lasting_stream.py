@@ -1,4 +1,4 @@
-"""A stream of text whose reader may go away: a closed pipe, a terminal that was hung up."""
+"""A text stream that survives the loss of its reader: a closed pipe or a closed terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TextIO
 
 
 class LastingStream:
-    """Writes to a stream as long as somebody reads it, and into the void from then on; it never raises.
+    """Writes to a stream while it has a reader, and discards output afterwards; never raises.
 
-    What watches a training, and what hands on its exit code, must not end because nobody listens any more.
+    Processes that watch a training or forward its exit code must not end because their output has no reader.
 
     Args:
-        stream: Where to; None, as Python has it for a stream that was closed before the process began: nowhere.
+        stream: The stream; None (Python's value for a stream closed before the process started): output is discarded.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -23,16 +23,16 @@ class LastingStream:
 
     @property
     def gone(self) -> bool:
-        """Whether what is written reaches nobody."""
+        """Whether output is discarded."""
         return self._stream is None
 
     @property
     def encoding(self) -> str:
-        """Of the stream."""
+        """Encoding of the stream."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write; return how many letters it took."""
+        """Write; return the number of characters."""
         with self._lock:
             if self._stream is not None:
                 try:
@@ -42,7 +42,7 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what waits."""
+        """Flush the stream."""
         with self._lock:
             if self._stream is not None:
                 try:
@@ -51,16 +51,16 @@ class LastingStream:
                     self._leave(self._stream)
 
     def isatty(self) -> bool:
-        """Whether it leads to a terminal that is still there."""
+        """Whether the stream is an open terminal."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream is not None and self._stream.isatty()
         return False
 
     def fileno(self) -> int:
-        """Return the number of its file.
+        """Return the file descriptor.
 
         Raises:
-            OSError: There is none, or nobody reads any more.
+            OSError: There is none, or the reader is gone.
         """
         if self._stream is None:
             raise OSError("nobody reads this stream any more")
@@ -72,7 +72,7 @@ class LastingStream:
 
 
 def silence(stream: TextIO) -> None:
-    """Lead a stream that nobody reads into the void: what it still holds must not fail again when we end."""
+    """Redirect a stream without reader to the null device, so that flushing it at exit cannot fail."""
     with contextlib.suppress(OSError, ValueError):
         number = stream.fileno()
         void = os.open(os.devnull, os.O_WRONLY)

@@ -10,11 +10,11 @@ Start = tuple[list[bytes], list[dict[str, Any] | None], dict[int, str]]
 
 
 class RuleLost(Exception):
-    """A rule ended its process, or takes too long: it will not answer.
+    """A rule ended its process or exceeded its time limit; there will be no answer.
 
     Attributes:
-        what: That the rule at work did.
-        seat: Position of that rule; `IDLE` where none was at work.
+        what: What the running rule did.
+        seat: Index of that rule; `IDLE` if none was running.
     """
 
     def __init__(self, what: str, seat: int) -> None:
@@ -23,20 +23,20 @@ class RuleLost(Exception):
 
 
 class Line(Protocol):
-    """A line to rules at work. Where it is lost, each method raises `RuleLost` or `HostLost`."""
+    """Connection to running rules. After its loss, each method raises `RuleLost` or `HostLost`."""
 
     def send(self, message: tuple[str, Any]) -> None:
-        """Ask something."""
+        """Send a request."""
         ...
 
     def receive(self) -> Any:
-        """Return the answer to what was asked last."""
+        """Return the answer to the last request."""
         ...
 
     def close(self) -> None:
-        """End what is at the other end."""
+        """Terminate the other end."""
         ...
 
 
 LineFactory = Callable[[Start, float], Line]
-"""Begins rules somewhere. A rule may take that many seconds for one step."""
+"""Starts rules somewhere, with a time limit in seconds for one step of a rule."""

@@ -1,8 +1,9 @@
-"""The loop that shows a run to rules: live, and after the fact, the same.
+"""The loop that evaluates rules on a run, the same for live and finished runs.
 
-What it does with a step depends on the steps before it and on nothing else, so a watcher that is killed
-and started again at any point goes on as if nothing had been. It writes what it found before it
-remembers that it did: killed in between it does the last part again, and every write is idempotent.
+The result for a step depends only on this step and the steps before it, so a watcher that is killed and restarted at
+any
+point continues as if uninterrupted. It writes findings before it saves its state: if it is killed in between, it
+repeats the last part, and every write is idempotent.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ SAVE_SECS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Result of one turn of the loop.
+    """Result of one poll.
 
     Attributes:
-        steps: Steps judged.
-        notices: What was told, in order.
-        more: There is more to judge at once; poll again without waiting.
-        drained: Every worker has ended, and all of it was seen; more workers may yet be started.
-        ended: As `drained`, and nobody is left to start more.
+        steps: Number of evaluated steps.
+        notices: Notices, in order.
+        more: More steps are available; poll again without waiting.
+        drained: Every worker has ended and all steps are evaluated; more workers may still start.
+        ended: As `drained`, and no more workers can start.
     """
 
     steps: int
@@ -61,26 +62,27 @@ class Watcher:
     """Watches one run with rules.
 
     Args:
-        store: The run's.
-        rules: Which; a rule may stand there once.
-        notifiers: Told of each finding that opens and closes, and of each problem.
-        post: Likewise, of those who are outside: it tells them while the watching goes on, and what it owes them is
-            kept in the watcher's state.
-        actions: Asked once a finding opened, if it is still open and the run still goes on. What they would have
-            done about a run that is over is said.
-        dry: Only say what actions would have done.
-        expected: What must have been recorded of something; `unmet` says what was not.
-        clock: For the time rules take, and between saves.
-        record: Write findings and state into the run, and go on from the state that is there. Without, it
-            starts at the first step and leaves nothing behind: for a look with other rules.
+        store: Store of the run.
+        rules: The rules; each may occur once.
+        notifiers: Get each finding that opens or closes, and each problem.
+        post: Notifies external recipients while the watching continues; its pending messages are part of the watcher's
+            state.
+        actions: Requested once a finding opened, if it is still open and the run continues. For a run that has ended,
+            the watcher reports what they would have done.
+        dry: Only report what actions would have done.
+        expected: Selections that something recorded should match; `unmet` lists those without a match.
+        clock: Measures the time of rules and the time between saves.
+        record: Write findings and state into the run, and continue from the saved state. If False, start at the first
+            step
+            and write nothing: for a look with other rules.
         patient: See `Feed`.
-        executors: Says where the rules run; they are all here, in this thread, where it is not given.
+        executors: Distributes the rules to executors. Default: all run in this thread.
         open_run: Opens the store of another run, for rules that compare with one.
 
     Raises:
         StoreError: The store cannot be read.
-        DamagedChunk: What the last watcher remembers is not what a watcher writes.
-        BadRule: Two rules have one code.
+        DamagedChunk: The saved state of the last watcher is damaged.
+        BadRule: Two rules have the same code.
     """
 
     def __init__(
@@ -115,17 +117,16 @@ class Watcher:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules it watches with."""
         return self._executors.rules
 
     @property
     def steps(self) -> int:
-        """Steps judged so far, those before a restart included."""
+        """Number of evaluated steps, including those before a restart."""
         return self._items.steps
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings so far, as they stand now, by the step they began."""
+        """All findings so far, in their current state, by their first step."""
         return in_order({**self._findings, **{item.id: item for item in self._executors.open()}}.values())
 
     @property
@@ -170,13 +171,13 @@ class Watcher:
         return sum(item.state is FindingState.OPEN for item in self.found)
 
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
-        """Return the rules that could not judge what they are for, so far, and what would feed them."""
+        """Return the rules that could not be evaluated so far, and what they need."""
         return self._executors.not_evaluated()
 
     def poll(self) -> Poll:
-        """Judge every step that became complete since the last poll.
+        """Evaluate every step that became complete since the last poll.
 
-        A store that is away is reported and tried again at the next poll; nothing is lost or told twice.
+        If the store is unavailable, the watcher reports it and retries at the next poll; it loses and repeats nothing.
         """
         self._announcer.begin_poll()
         try:
@@ -198,7 +199,7 @@ class Watcher:
                 signs = self._items.vital_signs(over=over)
                 self._judge(signs)
                 self._dirty = self._dirty or bool(signs)
-            # Only now is it known whether what was found still goes on.
+            # Only now is it known whether the findings are still open.
             self._queue.decide(self._goes_on, self._leads, over=over)
         self._queue.work()
         if self._queue.may_act and (self._queue.has_asked or over):
@@ -209,10 +210,10 @@ class Watcher:
         return Poll(len(result.views), self._announcer.notices, result.more, result.drained, result.ended)
 
     def close(self) -> None:
-        """Have told what is still to be told, save what the next watcher goes on from, and let go of the executors."""
+        """Send pending notifications, save the state for the next watcher, and close the executors."""
         self._queue.work()
         if self._queue.is_writing and not self._announcer.is_refused:
-            # The summary shows them; whoever asks the run later must not take them for never found.
+            # The summary shows them, so later readers of the run must find them, too.
             self._announcer.problem("Some findings could not be written into the run and will be lost. Watch the run "
                                     "again when its store is writable.")
         self._announcer.close()
@@ -221,10 +222,11 @@ class Watcher:
         self._executors.close()
 
     def _resumed(self) -> Any:
-        """Load the state of the last watcher; return the cursor to go on from, or None to start at the first step."""
+        """Load the state of the last watcher; return the cursor to continue from, or None to start at the first
+        step."""
         state = read_state(self._store) if self._record else None
         with state_of(self._store):
-            # Also where it starts at the first step again: what was told once is not told again.
+            # Also when it starts at the first step again: nothing is reported twice.
             self._announcer.load_queue(state.get("post", {}) if state else {})
         if state is None or not self._executors.fits(state["judges"]):
             return None
@@ -238,7 +240,7 @@ class Watcher:
         return state["cursor"]
 
     def _goes_on(self, finding: Finding) -> bool:
-        # What opened in an earlier life of the run was known when it was started again.
+        # Findings of an earlier attempt were known when the run was restarted.
         is_open = any(item.id == finding.id for item in self._executors.open())
         progress = self._items.progress.get(finding.worker)
         return is_open and progress is not None and progress.attempt == finding.attempt
@@ -247,7 +249,7 @@ class Watcher:
         return lead_findings(self.found)
 
     def _judge(self, items: Sequence[Item]) -> None:
-        # All of it is known before any of it is told: what opened first may follow from what opened after it.
+        # Collect all before reporting any: an earlier finding may be a consequence of a later one.
         said = list(self._executors.judge(items))
         self._findings |= {finding.id: finding for one in said for finding in one.findings}
         for one in said:
@@ -263,8 +265,8 @@ class Watcher:
 
     def _save(self, *, at_once: bool) -> None:
         due = at_once or self._clock.monotonic() - self._saved_at >= SAVE_SECS
-        # What waits to be written is not remembered as done. What waits to be acted on may be: who goes on from
-        # here acts on what is open then.
+        # Pending writes are not saved as done. Pending actions may be: a watcher that continues from here acts on the
+        # findings that are open then.
         if not (self._record and self._dirty and due) or self._queue.is_writing:
             return
         judges, problems = self._executors.states()

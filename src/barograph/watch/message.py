@@ -1,4 +1,4 @@
-"""A notice as it travels: with an id that stays the same however often it is sent, and as plain data."""
+"""A notice with a stable ID, as plain data, for sending."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from barograph.watch.notices import Event, Notice
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One notice to one run's readers.
+    """One notice about one run.
 
     Attributes:
-        id: Of the event: the same at every try, in every watcher of the run.
-        run: Place of the run.
-        event: What happened.
+        id: ID of the event: the same in every try and in every watcher of the run.
+        run: URL of the run.
+        event: Kind of event.
         text: One sentence, for an action or a problem.
-        finding: As it then stood; None for a problem.
-        made_unix: When it was to be told first.
+        finding: The finding at the time of the event; None for a problem.
+        made_unix: Time of the notice.
     """
 
     id: str
@@ -34,16 +34,15 @@ class Message:
 
     @property
     def severity(self) -> Severity | None:
-        """Severity; None without a finding."""
         return self.finding.severity if self.finding else None
 
     @property
     def notice(self) -> Notice:
-        """Text, as in a terminal."""
+        """The notice, as on a terminal."""
         return Notice(self.event, self.text, self.finding)
 
     def body(self) -> dict[str, Any]:
-        """Return it as strict JSON data, with the entries of a line of the file of findings."""
+        """Return strict JSON data with the entries of a line of the findings file."""
         body: dict[str, Any] = plain({
             "run": self.run, "event": self.event, "id": self.finding.id if self.finding else "", "text": self.text,
             "finding": self.finding.to_json() if self.finding else None,
@@ -51,13 +50,13 @@ class Message:
         return body
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `message_from_json` reads back."""
+        """Return plain JSON data that `message_from_json` reads back."""
         return {"id": self.id, "run": self.run, "event": self.event.value, "text": self.text,
                 "finding": self.finding.to_json() if self.finding else None, "made_unix": self.made_unix}
 
 
 def message_of(notice: Notice, run: str, now_unix: float) -> Message:
-    """Return the message that tells a notice of the run at `run`.
+    """Return the message for a notice about a run.
 
     Example:
         >>> message_of(Notice(Event.PROBLEM, "The store is away."), "runs/first", 0.0).id
@@ -73,10 +72,10 @@ def message_of(notice: Notice, run: str, now_unix: float) -> Message:
 
 
 def message_from_json(data: Mapping[str, Any]) -> Message:
-    """Return what `Message.to_json` wrote.
+    """Return the message that `Message.to_json` wrote.
 
     Raises:
-        KeyError, ValueError, TypeError: It wrote no such thing.
+        KeyError, ValueError, TypeError: The data are invalid.
     """
     finding = finding_from_json(data["finding"]) if data["finding"] is not None else None
     return Message(data["id"], data["run"], Event(data["event"]), data["text"], finding, float(data["made_unix"]))

@@ -9,11 +9,11 @@ from barograph.watch.message import Message
 
 
 class NotDelivered(Exception):
-    """A message did not arrive.
+    """A message was not delivered.
 
     Attributes:
-        again: Whether trying again may help.
-        after_secs: How long whoever was to be told asks to be left alone first.
+        again: Whether a retry may help.
+        after_secs: Delay that the receiver requires before a retry.
     """
 
     def __init__(self, why: str, *, again: bool = True, after_secs: float = 0.0) -> None:
@@ -23,16 +23,16 @@ class NotDelivered(Exception):
 
 
 class MessageNotifier(Protocol):
-    """Takes messages to one place. Called from one thread, which may wait for it."""
+    """Delivers messages to one destination. Called from one thread, which may block."""
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Take all of these there at once; return when they have arrived.
+        """Deliver all messages at once; return when they have arrived.
 
         Raises:
-            NotDelivered: They did not, and why, without any secret.
+            NotDelivered: Delivery failed; the reason contains no secrets.
         """
         ...
 
     def abort(self) -> None:
-        """End a sending that is under way as soon as that can be; called from another thread, when nobody waits."""
+        """Abort a running delivery as soon as possible; called from another thread at shutdown."""
         ...

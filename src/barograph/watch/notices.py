@@ -1,7 +1,7 @@
 """Events of a watched run: the interface between the loop and its notifiers.
 
-A notice is given at least once: a watcher that died between telling and remembering tells again. A
-notifier that minds keeps the ids it has seen, as `FileNotifier` does.
+Delivery is at least once: a watcher that dies between notifying and saving its state notifies again. Notifiers can
+deduplicate by ID, as `FileNotifier` does.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class Event(StrEnum):
     OPENED = "opened"
     CLOSED = "closed"
     ACTION = "action"
-    """Something was done about a finding."""
+    """An action was requested or carried out because of a finding."""
     PROBLEM = "problem"
-    """Something with the watching itself, not with the training."""
+    """A problem of the watching itself, not of the training."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to tell.
+    """One notification.
 
     Attributes:
-        event: What happened.
-        text: One sentence, for an action or a problem; "" where a finding opened or closed.
-        finding: As it then stood; None for a problem.
+        event: Kind of event.
+        text: One sentence, for an action or a problem; "" if a finding opened or closed.
+        finding: The finding at the time of the event; None for a problem.
     """
 
     event: Event
@@ -40,8 +40,8 @@ class Notice:
 
 
 class Notifier(Protocol):
-    """Tells somebody."""
+    """Receives notices."""
 
     def notify(self, notice: Notice) -> None:
-        """Tell; must return soon. What it raises is reported once, and the others are told all the same."""
+        """Process a notice; must return quickly. An exception is reported once and does not affect other notifiers."""
         ...

@@ -1,4 +1,4 @@
-"""All who are told beside the terminal and the file: the loop hands each notice over once and waits for nobody."""
+"""Delivers notices to all external recipients; the loop passes each notice once and never blocks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from barograph.watch.recipient import Recipient
 
 
 class NotifierQueue:
-    """Takes notices of one run to its recipients.
+    """Delivers notices of one run to its recipients.
 
     Args:
-        run: Place of the run.
-        recipients: Each by a key that tells it from the others and stays the same over restarts.
-        patience_secs: Longest time that `close` waits.
+        run: URL of the run.
+        recipients: Recipients by a unique key that is stable across restarts.
+        patience_secs: Time limit of `close`.
         clock: Time.
-        background: Send from a thread for each recipient. False: nothing is sent but in `turn` and `close`.
+        background: Send from a thread for each recipient. False: send only in `turn` and `close`.
     """
 
     def __init__(
@@ -42,27 +42,28 @@ class NotifierQueue:
         return tuple(recipient.label for recipient in self._recipients.values())
 
     def take(self, notice: Notice) -> None:
-        """Take in a notice for all whom it concerns; never waits."""
+        """Queue a notice for all recipients that want it; never blocks."""
         message = message_of(notice, self._run, self._clock.unix())
         for recipient in self._recipients.values():
             recipient.add(message)
 
     def turn(self) -> None:
-        """Send what it is time for; for tests, with `background=False`."""
+        """Send messages that are due; for tests, with `background=False`."""
         for recipient in self._recipients.values():
             recipient.turn()
 
     def problems(self) -> list[str]:
-        """Return what went wrong since this was asked last, one sentence each, without secrets."""
+        """Return the problems since the last call, one sentence each, without secrets."""
         return [text for recipient in self._recipients.values() for text in recipient.problems()]
 
     def changed(self) -> bool:
-        """Return whether what `to_json` gives has changed since this was asked last."""
-        # Each must be asked, not only up to the first that says yes.
+        """Return whether the result of `to_json` has changed since the last call."""
+        # No short circuit: `take_changed` resets the flag of each recipient.
         return sum(recipient.take_changed() for recipient in self._recipients.values()) > 0
 
     def close(self) -> None:
-        """Have what waits sent, for a bounded time; `problems` says what was not. Later calls do nothing."""
+        """Send pending messages, for a bounded time; `problems` then lists the undelivered ones. Later calls do
+        nothing."""
         if self._closed:
             return
         self._closed = True
@@ -73,11 +74,11 @@ class NotifierQueue:
             recipient.close(deadline)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was told to whom, and what is owed, as plain JSON data; who they are is not in it."""
+        """Return delivered and pending messages by recipient key as plain JSON data, without addresses."""
         return {**self._others, **{key: item.to_json() for key, item in self._recipients.items()}}
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Take up what `to_json` wrote; what it says of others is kept for a watcher that tells them."""
+        """Load what `to_json` returned; entries of unknown recipients are kept for a later watcher."""
         self._others = {key: saved for key, saved in data.items() if key not in self._recipients}
         for key, recipient in self._recipients.items():
             if key in data:

@@ -1,9 +1,8 @@
-"""Rules in a process of their own, here or on another machine, which may end at any time without harm to the watching.
+"""Evaluates rules in another process, here or on another machine, whose end does not harm the watching.
 
-The parent keeps what the rules remembered at some step, and the steps handed over since. Where the process
-dies, or a rule takes too long, the rule that was at work is taken out and named; a new process is begun, the
-others take up what they remembered, are shown the same steps again, and go on. Where a machine is lost no rule is to
-blame, and all of them go on so on the next.
+The parent keeps the rules' last saved state and the steps since then. If the process dies or a rule exceeds its time
+limit, the parent disables the running rule and reports it, starts a new process, restores the other rules' state and
+replays the steps. If a machine is lost, no rule is to blame, and all rules continue on the next machine.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ from barograph.watch.line import Line, LineFactory, RuleLost, Start
 from barograph.watch.process_line import ProcessLine
 
 RULE_TIMEOUT_SECS = 60.0
-"""Longest time a rule may take for one step. Our slowest take some milliseconds for a step of a large model."""
+"""Time limit of a rule for one step. Our slowest rules take some milliseconds for a step of a large model."""
 
 _MOST_ITEMS = 64
-"""Steps that are kept to be shown again; after as many, what the rules remember is asked for anew."""
+"""Number of steps kept for replay; then the parent requests the rules' state again."""
 
 _MOST_HOSTS_LOST = 3
-"""Machines lost one after another, without an answer in between, after which the rules go on on this one."""
+"""Number of machines lost in a row, without an answer in between, after which the rules run on this machine."""
 
 _MOST_LOST_IDLE = 3
-"""Processes lost one after another while no rule was at work, likewise, after which its rules are used no more."""
+"""Number of processes lost in a row while no rule was running, after which their rules are disabled."""
 
 
 class ProcessExecutor:
-    """Some rules at work in a process of their own.
+    """Evaluates some rules in another process.
 
     Args:
-        rules: Which; each class must be importable by name, as those from entry points and `module:Class` are.
+        rules: The rules; each class must be importable by name, as those from entry points and `module:Class` are.
         rule_timeout_secs: See `RULE_TIMEOUT_SECS`.
-        line: Begins the process, and again where it was lost.
+        line: Starts the process, and restarts it after a loss.
 
     Raises:
-        BadRule: A rule cannot be handed to another process.
+        BadRule: A rule cannot be pickled.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class ProcessExecutor:
         self._lost_idle = 0
 
     def begin(self, items: Sequence[Item]) -> None:
-        """Hand over steps; the process judges them meanwhile."""
+        """Pass steps to the process, which evaluates them meanwhile."""
         portable = [
             item if isinstance(item, NewAttempt) else item.portable(histograms=self._with_histograms)
             for item in items
@@ -81,7 +80,7 @@ class ProcessExecutor:
                 self._bear(lost)
 
     def finish(self) -> list[Said]:
-        """Return what the rules said, whatever became of their process."""
+        """Return the results of the rules, even if their process was lost."""
         reply: tuple[list[Said], list[Finding]] | None = None
         while reply is None:
             waiting, self._is_waiting = self._is_waiting, False
@@ -98,29 +97,29 @@ class ProcessExecutor:
         return [*said, *problems]
 
     def open(self) -> list[Finding]:
-        """Return the findings that are open, as of the last step handed over."""
+        """Return the open findings as of the last step passed."""
         return list(self._open)
 
     def not_evaluated(self) -> list[NotEvaluated]:
-        """Return the rules that could not judge what they are for, so far."""
+        """Return the rules that could not be evaluated so far."""
         found: list[NotEvaluated] = self._ask("not_evaluated")
         return found
 
     def state(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return each rule's state as plain JSON data, and problems that it met with."""
+        """Return each rule's state as plain JSON data, and problems of saving it."""
         states: list[dict[str, Any]]
         states, problems = self._ask("state")
         self._states, self._since = list(states), []
         return states, problems
 
     def load(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Take up what `state` returned."""
+        """Load what `state` returned."""
         self.close()
         self._states, self._since = [dict(saved) for saved in states], []
         self._open = self._ask("open")
 
     def close(self) -> None:
-        """End the process; where anything is asked afterwards, another is begun."""
+        """Terminate the process; a later call starts another."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -140,7 +139,7 @@ class ProcessExecutor:
                 return reply
 
     def _shown_again(self) -> tuple[list[Said], list[Finding]]:
-        """Begin a process, and show it all steps since its rules' states; return what they said of the last."""
+        """Start a process and replay all steps since the saved state; return the results of the last steps."""
         self.close()
         start: Start = (self._packed, self._states, self._broken)
         whole = len(self._broken) < len(self.rules)
@@ -152,7 +151,7 @@ class ProcessExecutor:
         return reply
 
     def _bear(self, lost: RuleLost | HostLost) -> None:
-        """Let go of a line that was lost, and see to it that the next one has a better chance."""
+        """Close a lost connection, and change what may have caused the loss."""
         self.close()
         if isinstance(lost, RuleLost):
             self._take_out(lost)
@@ -165,12 +164,12 @@ class ProcessExecutor:
         self._problems.append(Said(0, self.rules[0].code, (), (problem,)))
 
     def _take_out(self, lost: RuleLost) -> None:
-        """Have the rule that was at work used no more; where again and again none was, all: nobody can be named."""
+        """Disable the rule that was running; if repeatedly none was running, disable all, since none can be blamed."""
         left = [seat for seat in range(len(self.rules)) if seat not in self._broken]
         if lost.seat not in left:
             self._lost_idle += 1
             if self._lost_idle < _MOST_LOST_IDLE:
-                # Somebody else ended it: for want of memory, say.
+                # Something else killed it: lack of memory, for example.
                 text = "A rule process ended while idle. Its rules continue in a new process."
                 self._problems.append(Said(0, self.rules[0].code, (), (text,)))
                 return
@@ -182,7 +181,7 @@ class ProcessExecutor:
 
 
 class _NobodyLine:
-    """In place of a process whose rules were all taken out: it answers for them, and asks them nothing."""
+    """Replaces a process whose rules are all disabled: answers without running rules."""
 
     def __init__(self, rules: Sequence[Rule], start: Start) -> None:
         _, states, broken = start

@@ -1,4 +1,4 @@
-"""A process on this machine that rules run in, and the line to it."""
+"""A local process that runs rules, and the connection to it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _DIED = "ended the process that it runs in"
 
 
 class RuleProcess:
-    """A process that rules run in; carries packed messages, and reads none.
+    """A process that runs rules; transports packed messages without reading them.
 
     Args:
         start: A packed `Start`.
-        timeout_secs: Longest time a rule may take for one step.
-        search_path: Where modules are looked for.
+        timeout_secs: Time limit of a rule for one step.
+        search_path: Module search path.
 
     Raises:
-        RuleLost: It did not get ready.
+        RuleLost: The process did not start.
     """
 
     def __init__(self, start: bytes, timeout_secs: float, search_path: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ class RuleProcess:
         path = Path(file.name)
         with path.open("r+b") as shared:
             self._shared = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
-        # Where the watcher finds a rule, its process does; and Ctrl-C is the watcher's to handle.
+        # The process uses the watcher's search path; only the watcher handles Ctrl-C.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(item or os.getcwd() for item in search_path)}
         arguments = (sys.executable, "-m", "barograph.watch.executor_process", str(path))
         self._process = LocalProcess(Command(arguments, environment=environment), stdin=PIPE, stdout=PIPE)
@@ -50,7 +50,7 @@ class RuleProcess:
         self._frames = Frames(self._process.stdout, self._process.stdin)  # type: ignore[arg-type]
         try:
             self._frames.send(start)
-            self.receive()  # it is ready
+            self.receive()  # the process is ready
         except (RuleLost, OSError):
             lost = self._lost(_DIED)
             self.close()
@@ -59,7 +59,7 @@ class RuleProcess:
             path.unlink(missing_ok=True)
 
     def send(self, data: bytes) -> None:
-        """Hand over a packed message.
+        """Send a packed message.
 
         Raises:
             RuleLost: The process is gone.
@@ -70,10 +70,10 @@ class RuleProcess:
             raise self._lost(_DIED) from None
 
     def receive(self) -> bytes:
-        """Return the answer, packed, waiting for it.
+        """Wait for the answer and return it, packed.
 
         Raises:
-            RuleLost: The process is gone, or a rule takes too long.
+            RuleLost: The process is gone, or a rule exceeded its time limit.
         """
         seen, since = AT_WORK.unpack_from(self._shared), time.monotonic()
         while not self._frames.has_come(_LOOK_SECS):
@@ -88,7 +88,7 @@ class RuleProcess:
             raise self._lost(_DIED) from None
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.kill()
         self._process.wait(_END_SECS)
         for pipe in (self._process.stdin, self._process.stdout):
@@ -101,14 +101,14 @@ class RuleProcess:
 
 
 class ProcessLine:
-    """The line to a process on this machine.
+    """Connection to a local process.
 
     Args:
-        start: What the rules begin with.
-        timeout_secs: Longest time a rule may take for one step.
+        start: Initial data of the rules.
+        timeout_secs: Time limit of a rule for one step.
 
     Raises:
-        RuleLost: The process did not get ready.
+        RuleLost: The process did not start.
     """
 
     def __init__(self, start: Start, timeout_secs: float) -> None:
@@ -116,13 +116,13 @@ class ProcessLine:
         self._process = RuleProcess(self._messages.packed(start), timeout_secs, sys.path)
 
     def send(self, message: tuple[str, Any]) -> None:
-        """Ask something."""
+        """Send a request."""
         self._process.send(self._messages.packed(message))
 
     def receive(self) -> Any:
-        """Return the answer."""
+        """Return the answer to the last request."""
         return self._messages.unpacked(self._process.receive())
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.close()

@@ -1,15 +1,15 @@
-"""Signs of life of a run as views that rules can judge: how long nothing came, what was dropped, how it ended.
+"""Vital signs of a run as views for rules: silence, dropped steps, and how the run ended.
 
-Records tell what happened; that nothing happens they cannot. So the watcher makes views of the kind VITAL:
+Records show what happens, not that nothing happens. So the watcher makes views of kind VITAL:
 
-- `silence_secs`: so long after its last step a group of workers has made no other. After the fact it is read from
-  the times of the steps, live from the watcher's own clock and the heartbeats' counts. 0 when a step comes again.
-- `waiting_secs`: so long a group has waited for its first step since the attempt began.
-- `dropped_steps`: recorded steps that were dropped because the store did not keep up.
-- `failed[REASON]`, `killed`: 1, once the run has ended so.
+- `silence_secs`: time since the last step of a group of workers. For a finished run it comes from the times of the
+  steps, live from the watcher's clock and the step counts of the heartbeats. 0 when a step comes again.
+- `waiting_secs`: time a group has waited for its first step since the start of the attempt.
+- `dropped_steps`: recorded steps that were dropped because the store was too slow.
+- `failed[REASON]`, `killed`: 1, once the run has ended that way.
 
-Silence is told from a minute on. Live it is told as it grows and after the fact once, as long as it was, so a rule
-that compares it with a threshold finds the same in both; the step it speaks of is the last that was made.
+Silence is reported from a minute on: live as it grows, for a finished run once with its full length, so a rule that
+compares it with a threshold finds the same in both. Its step is the last one that was made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
 
 LEAST_SILENCE_SECS = 60.0
-"""Shorter silence is no sign of anything: an evaluation, a checkpoint, a slow loader."""
+"""Shorter silence is normal: an evaluation, a checkpoint, a slow data loader."""
 
 LOOK_SECS = 10.0
 """Seconds between two reads of heartbeats while no steps arrive; each is a request to the store."""
@@ -43,7 +43,7 @@ DROPPED, KILLED = Key(Kind.VITAL, "dropped_steps"), Key(Kind.VITAL, "killed")
 _REASON_LENGTH = 300
 
 _NO_SIGN = frozenset({Kind.MACHINE})
-"""Recorded beside a training by somebody else: it goes on while the training hangs."""
+"""Kinds recorded by other processes than the training, which continue while the training hangs."""
 
 
 @dataclass(slots=True)
@@ -51,11 +51,11 @@ class _Group:
     """State of one group of workers in its newest attempt.
 
     Attributes:
-        attempt: Which.
-        number: Of its last step; -1: none was made.
-        time_unix: When that was, by its own clock; of the attempt's begin, where none was made.
-        told_secs: Silence, or waiting, that was told since; 0: none.
-        dropped: Dropped steps that were told.
+        attempt: Number of the attempt.
+        number: Number of its last step; -1: none yet.
+        time_unix: Time of that step by its own clock; without a step, the start of the attempt.
+        told_secs: Silence or waiting reported since; 0: none.
+        dropped: Number of dropped steps reported.
     """
 
     attempt: int
@@ -77,8 +77,8 @@ class Pulse:
     """Makes the vital views of one run.
 
     Args:
-        store: The run's.
-        clock: The watcher's own.
+        store: Store of the run.
+        clock: The watcher's clock.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -91,10 +91,10 @@ class Pulse:
         self._ends_told: list[str] = []
 
     def before(self, view: StepView) -> Iterator[StepView]:
-        """Yield what the time of a step says of the time before it.
+        """Yield views about the time before a step.
 
         Args:
-            view: The step that is about to be judged.
+            view: The next step to evaluate.
         """
         if view.kinds <= _NO_SIGN:
             return
@@ -112,7 +112,7 @@ class Pulse:
         known.number, known.time_unix = max(known.number, view.step.number), time_unix or known.time_unix
 
     def now(self) -> Iterator[StepView]:
-        """Yield what can be said of a run from which nothing has come just now, while it goes on.
+        """Yield views of a running run that has no new steps.
 
         Raises:
             StoreError: The store cannot be read now.
@@ -143,11 +143,11 @@ class Pulse:
                     yield _view(group, known, {found: 1.0})
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return the state as plain JSON data."""
         return {"ends_told": self._ends_told, "groups": {name: asdict(it) for name, it in self._groups.items()}}
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Take up what `to_json` wrote."""
+        """Load what `to_json` returned."""
         self._ends_told = list(data["ends_told"])
         self._groups = {name: _Group(**saved) for name, saved in data["groups"].items()}
 
@@ -158,7 +158,7 @@ class Pulse:
         return known
 
     def _begin_of(self, attempt: int) -> float:
-        """Return when an attempt began; 0 where only the later ones' beginnings could be known."""
+        """Return the start of an attempt; 0 for an earlier attempt whose start is unknown."""
         if attempt > 0:
             return 0.0
         if not self._begun_unix:
@@ -174,7 +174,7 @@ class Pulse:
         if look is None or look.step != step:
             self._looks[group] = _Look(step, self._clock.monotonic())
             if look is not None and known.told_secs:
-                # Steps of which nothing is recorded are signs of life as well.
+                # Steps without records are signs of life, too.
                 known.told_secs = 0.0
                 yield _view(group, known, {SILENCE if known.number >= 0 else WAITING: 0.0}, step)
             return
@@ -198,7 +198,7 @@ class Pulse:
         return ending.last if ending else heartbeat_of(self._store, worker)
 
     def _end_of(self, worker: Worker) -> Key | None:
-        """Return what a worker's end is called, where it came to a bad one; None: it goes on, or ended well."""
+        """Return the key for how a worker ended; None if it runs or ended normally."""
         ending = self._ending(worker)
         if ending is None:
             return KILLED if is_alive(process_of(worker)) is False else None

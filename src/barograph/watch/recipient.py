@@ -1,7 +1,7 @@
-"""One who is told: what is kept for them until it has arrived, whatever becomes of it on the way.
+"""A recipient of notifications: queues messages until they are delivered, with retries.
 
-The loop only adds messages, which takes no time; a thread of the recipient's own takes them there. `turn` is
-what that thread does, and all it does, so that a test can do it with a clock of its own.
+The loop only adds messages, which never blocks; the recipient's thread sends them. The thread only calls `turn`, so
+tests can call `turn` with their own clock.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from barograph.watch.message_notifier import MessageNotifier, NotDelivered
 from barograph.watch.notices import Event
 
 QUEUE = 1000
-"""Most messages that wait for one recipient; what comes beyond is named as not told."""
+"""Maximum number of waiting messages for one recipient; further ones are dropped and reported."""
 _REMEMBERED = 10_000
-"""Ids of messages that have arrived, so that a watcher that goes over old ground tells nothing twice."""
+"""Number of IDs of delivered messages kept, so that a watcher that repeats steps does not notify twice."""
 _FIRST_PAUSE_SECS = 1.0
 _LONGEST_PAUSE_SECS = 300.0
 _LOOK_SECS = 60.0
 _LAST_TRIES = 3
 _LAST_PAUSE_SECS = 0.5
+_STAYS = "It stays in the run, and the next watcher that notifies sends it."
+_RETRIED = "It is sent with the next notification, or by the next watcher that notifies."
 
 
 class Recipient:
-    """Keeps messages for one who is told, and sends them when it is time.
+    """Queues messages for a recipient and sends them when they are due.
 
     Args:
-        notify: What is told, and when.
-        label: What it is called in messages to people; without secrets.
-        notifier: Takes them there.
-        codes: Of the rules whose findings are told.
-        clock: For pauses, gathering, and the time of the day.
+        notify: Which events to send, and when.
+        label: Name of the recipient in messages, without secrets.
+        notifier: Delivers the messages.
+        codes: Codes of the rules whose findings are sent.
+        clock: Time for pauses, digests and quiet hours.
     """
 
     def __init__(
@@ -68,12 +70,12 @@ class Recipient:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Send from a thread from now on."""
+        """Start a thread that sends."""
         self._thread = threading.Thread(target=self._run, name=f"barograph-notify-{self.label}", daemon=True)
         self._thread.start()
 
     def add(self, message: Message) -> None:
-        """Keep a message, if it is for this recipient and was not told before; never waits for anything outside."""
+        """Queue a message if this recipient wants it and has not received it; never blocks."""
         if not self._wants(message):
             return
         with self._changes:
@@ -89,7 +91,7 @@ class Recipient:
             self._changes.notify_all()
 
     def turn(self) -> float | None:
-        """Send what it is time for; return the seconds until there is more to do, None: only when more comes."""
+        """Send messages that are due; return the seconds until the next are due, None if nothing waits."""
         while True:
             with self._changes:
                 batch, wait_secs = self._due()
@@ -98,7 +100,7 @@ class Recipient:
             self._send(batch)
 
     def hurry(self) -> None:
-        """Send at once what waits, but for what quiet hours hold back, and come to an end."""
+        """Send waiting messages now, except those held by quiet hours, and then finish."""
         with self._changes:
             self._closing = True
             self._failures, self._again_at = 0, 0.0
@@ -107,10 +109,11 @@ class Recipient:
             self._changes.notify_all()
 
     def close(self, deadline: float) -> None:
-        """Return when all was sent, after `hurry`, or at `deadline`; then `problems` says what was not.
+        """Wait until all messages are sent, after `hurry`, or until `deadline`; `problems` then lists the undelivered
+        ones.
 
         Args:
-            deadline: By the clock's `monotonic`.
+            deadline: Time by the clock's `monotonic`.
         """
         if self._thread is None:
             self.turn()
@@ -121,31 +124,31 @@ class Recipient:
         self._say_what_is_left()
 
     def problems(self) -> list[str]:
-        """Return what there is to say of this recipient since it was asked last, one sentence each."""
+        """Return the problems of this recipient since the last call, one sentence each."""
         with self._changes:
             said, self._sayings = self._sayings, []
             return said
 
     def take_changed(self) -> bool:
-        """Return whether what `to_json` gives has changed since this was asked last."""
+        """Return whether the result of `to_json` has changed since the last call."""
         with self._changes:
             changed, self._changed = self._changed, False
             return changed
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was told and what is owed, as plain JSON data."""
+        """Return delivered and pending messages as plain JSON data."""
         with self._changes:
             owed = [*self._given_up, *(item.message for item in self._waiting)]
             return {"told": list(self._told), "owed": [message.to_json() for message in owed]}
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Take up what `to_json` wrote: what is owed is sent now."""
+        """Load what `to_json` returned; pending messages are sent now."""
         with self._changes:
             self._told = dict.fromkeys(str(item) for item in data["told"])
         for entry in data["owed"]:
             self.add(message_from_json(entry))
 
-    # Which, and when
+    # Selection and timing
 
     def _wants(self, message: Message) -> bool:
         if message.event.value not in self._notify.events:
@@ -168,7 +171,7 @@ class Recipient:
         return (free if together else free[:1]), None
 
     def _free(self) -> list[_Waiting]:
-        """Return what quiet hours do not hold back."""
+        """Return the messages that quiet hours do not hold."""
         if not self._quiet_secs():
             return self._waiting
         for item in self._waiting:
@@ -186,7 +189,7 @@ class Recipient:
         wake_for = self._notify.wake_for
         return message.severity is not None and wake_for is not None and at_least(message.severity, wake_for)
 
-    # What became of it
+    # Delivery
 
     def _send(self, batch: list[_Waiting]) -> None:
         try:
@@ -201,7 +204,7 @@ class Recipient:
     def _arrived(self, batch: list[_Waiting]) -> None:
         with self._changes:
             if self._failures:
-                self._sayings.append(f"{self.label} is told again.")
+                self._sayings.append(f"Notifications reach {self.label} again.")
             self._failures, self._why, self._again_at = 0, "", 0.0
             for item in batch:
                 self._told[item.message.id] = None
@@ -211,9 +214,9 @@ class Recipient:
             self._try_again_what_was_given_up()
 
     def _try_again_what_was_given_up(self) -> None:
-        """Let wait again what was given up while nobody answered: now somebody does.
+        """Queue messages again that were given up during an outage, since the recipient is reachable again.
 
-        One try each, since the others must not wait for one that alone is never taken.
+        One try each, since other messages must not wait for one that always fails.
         """
         again = [message for message in self._given_up if message.id not in self._refused]
         self._given_up = [message for message in self._given_up if message.id in self._refused]
@@ -224,7 +227,7 @@ class Recipient:
         with self._changes:
             if why != self._why:
                 then = "; retrying" if again and self._notify.retries else ""
-                self._sayings.append(f"{self.label} cannot be told now: {why}{then}.")
+                self._sayings.append(f"Cannot notify {self.label}: {why}{then}.")
             self._why = why
             self._failures += 1
             for item in batch:
@@ -244,9 +247,8 @@ class Recipient:
         self._take_out(batch)
         if not self._closing:
             times = f" after {tries} tries" if tries > 1 else ""
-            or_soon = "It is told with what comes next; else" if again else "It stays in the run, and"
-            self._sayings.append(f"{self.label} was not told of {_named(batch)}{times}: {why}. {or_soon} "
-                                 "the next watcher that notifies tells it.")
+            stays = _RETRIED if again else _STAYS
+            self._sayings.append(f"Cannot notify {self.label} of {_named(batch)}{times}: {why}. {stays}")
 
     def _take_out(self, batch: list[_Waiting]) -> None:
         gone = {id(item) for item in batch}
@@ -256,7 +258,7 @@ class Recipient:
     def _lose(self) -> None:
         self._lost += 1
         if self._lost == 1:
-            self._sayings.append(f"{self.label} does not receive every notification: {QUEUE} are already waiting.")
+            self._sayings.append(f"Dropped notifications to {self.label}: {QUEUE} are already waiting.")
 
     def _say_what_is_left(self) -> None:
         with self._changes:
@@ -264,19 +266,18 @@ class Recipient:
             waiting = [item.message for item in self._waiting]
             quiet = [item for item in waiting if held and not self._wakes(item)]
             left += [item for item in waiting if item not in quiet]
-            stays = "That stays in the run, and the next watcher that notifies tells it."
             if left:
                 why = self._why or f"no response within {self._notify.timeout_secs:g} s"
-                self._sayings.append(f"{self.label} was not told of {_counted(left)}: {why}. {stays}")
+                self._sayings.append(f"Cannot notify {self.label} of {_counted(left)}: {why}. {_STAYS}")
             if quiet:
-                self._sayings.append(f"{self.label} has quiet hours, and was not told of {_counted(quiet)}. {stays}")
+                self._sayings.append(f"Did not notify {self.label} of {_counted(quiet)} in quiet hours. {_STAYS}")
 
     def _run(self) -> None:
         while batch := self._next():
             self._send(batch)
 
     def _next(self) -> list[_Waiting]:
-        """Return what is to be sent, when it is time; nothing once there is no more to send."""
+        """Wait until messages are due and return them; empty when there are no more."""
         with self._changes:
             while True:
                 batch, wait_secs = self._due()
@@ -284,12 +285,12 @@ class Recipient:
                     return batch
                 if self._closing and not self._free():
                     return []
-                # The time of the day may be set meanwhile: look now and then.
+                # The system time may change meanwhile, so check regularly.
                 self._changes.wait(_LOOK_SECS if wait_secs is None else min(wait_secs, _LOOK_SECS))
 
 
 class _Waiting:
-    """A message that has not arrived yet: since when it waits, and how often it was tried."""
+    """A message that is not delivered yet, the time since it waits, and its number of tries."""
 
     __slots__ = ("message", "since", "tries", "was_held")
 

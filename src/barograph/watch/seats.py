@@ -1,8 +1,8 @@
-"""Where rules run: ours in the watcher's thread or spread over processes, others' in a process of their own.
+"""Distributes rules to executors: built-in rules to the watcher's thread or several processes, others to their own
+process.
 
-A rule that somebody else wrote may loop for ever, end its process or fill the terminal. So the rules that do not
-come with Barograph share a process that can be ended without harm: `rule_timeout_secs` after a rule began on
-a step it is taken out, by name, and the others go on where they were.
+A rule from another package may loop forever, end its process or flood the terminal. So these rules share a process
+that can be killed: `rule_timeout_secs` after a rule started on a step, it is disabled by name, and the others continue.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def seats(
     *, processes: int = 1, rule_timeout_secs: float = RULE_TIMEOUT_SECS,
     line: LineFactory | None = None,
 ) -> Callable[[Sequence[Rule], Clock], Iterable[RuleExecutor]]:
-    """Return the seating for a watcher.
+    """Return the distribution of rules for a watcher.
 
     Args:
-        processes: How many the rules that come with Barograph are spread over; 1: the watcher's own alone.
-        rule_timeout_secs: Longest time a rule that does not come with Barograph may take for one step.
-        line: Begins the processes, on other machines, say; None: on this one. Where it is given, none of the rules
-            runs in the watcher's own process.
+        processes: Number of processes for the built-in rules; 1: the watcher's own.
+        rule_timeout_secs: Time limit for one step of a rule that is not built in.
+        line: Starts the processes, for example on other machines; None: on this one. If given, no rule runs in the
+            watcher's process.
 
     Raises:
         SettingsError: A number is not above zero.
@@ -42,7 +42,7 @@ def seats(
         ours = [rule for rule in rules if is_ours(rule)]
         others = [rule for rule in rules if not is_ours(rule)]
         for number in range(processes):
-            # Every n-th, so that the dear ones of one family do not end up together.
+            # Every n-th, so that the expensive rules of one family are spread.
             part = ours[number::processes]
             if part and processes == 1 and line is None:
                 yield LocalExecutor(part, clock)
@@ -55,5 +55,5 @@ def seats(
 
 
 def is_ours(rule: Rule) -> bool:
-    """Return whether a rule comes with Barograph."""
+    """Return whether a rule is built in."""
     return type(rule).__module__.partition(".")[0] == "barograph"

@@ -1,8 +1,8 @@
-"""Secrets in what says whom to tell: taken from the environment or a file when they are needed, and shown to nobody.
+"""Secrets in the URLs of recipients: read from the environment or a file on use, and never shown.
 
-In a URL, `$NAME` and `${NAME}` stand for what the environment holds and `${file:PATH}` for what a file holds; each
-for one part (a password, a token), which is quoted as a URL wants it. A URL that is nothing but one of these
-is taken whole, as it is there.
+In a URL, `$NAME` and `${NAME}` are replaced by an environment variable, and `${file:PATH}` by the contents of a file.
+Each stands for one part (a password, a token) and is percent-encoded. A URL that consists of one reference is used
+unchanged.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ HOW_TO_WRITE = ("write it as $NAME and set NAME in the environment, or as ${file
 
 
 class Secret:
-    """A text whose secrets were filled in.
+    """A text with its references replaced.
 
     Attributes:
-        text: With the secrets. Not to be shown.
-        references: Whether anything was filled in.
+        text: Text with the secrets. Never show it.
+        references: Whether it had references.
     """
 
     def __init__(self, text: str, values: Iterable[str]) -> None:
@@ -41,14 +41,14 @@ class Secret:
         given = [value for value in values if len(value) >= _SHORTEST]
         self.references = bool(given)
         forms = {form for value in given for form in (value, quote(value, safe=""), quote_plus(value), unquote(value))}
-        # The longest first, so that no rest of one is left standing.
+        # The longest first, so that no part of one remains.
         self._hidden = sorted({*forms, *_inner(text), *_as_sent(text, given)}, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return "Secret(…)"
 
     def hide(self, text: str) -> str:
-        """Return the text without the secrets, nor the whole of what they are part of.
+        """Return the text without the secrets and the parts that contain them.
 
         Example:
             >>> filled("https://me:$PASSWORD@ops.example", {"PASSWORD": "hunter2"}).hide("401 for me:hunter2")
@@ -60,14 +60,14 @@ class Secret:
 
 
 def filled(template: str, environment: Mapping[str, str] | None = None) -> Secret:
-    """Return the template with the environment's and the files' values in place of its references.
+    """Return the template with its references replaced.
 
     Args:
-        template: As the user wrote it.
-        environment: None: that of this process.
+        template: Text from the user.
+        environment: None: this process's.
 
     Raises:
-        SettingsError: A variable is not set or empty, or a file cannot be read or is empty; it is named.
+        SettingsError: A variable is not set or empty, or a file cannot be read or is empty; the message names it.
     """
     known = os.environ if environment is None else environment
     whole = _WHOLE_FILE.fullmatch(template)
@@ -88,25 +88,25 @@ def filled(template: str, environment: Mapping[str, str] | None = None) -> Secre
 
 
 def has_reference(template: str) -> bool:
-    """Return whether anything of the template comes from the environment or a file."""
+    """Return whether the template refers to the environment or a file."""
     return bool(_WHOLE_FILE.fullmatch(template) or _REFERENCE.search(template))
 
 
 def check_no_inline_secret(template: str, name: str) -> None:
-    """Refuse a URL that holds what looks like a secret itself: it would stand in the settings' file, in the shell's
-    history and in the list of processes.
+    """Reject a URL that seems to contain a secret, which the settings file, the shell's history and the process list
+    would expose.
 
     Args:
-        template: A URL, as the user wrote it.
-        name: What it is called in the message, which does not hold the URL.
+        template: URL from the user.
+        name: Name of the URL in the message, which does not contain the URL.
 
     Raises:
-        SettingsError: A password, a parameter that is called like a secret, or a long part of letters and digits; or it
-            is no URL.
+        SettingsError: The URL has a password, a parameter named like a secret, or a long part of letters and digits; or
+            it is not a URL.
     """
     if _WHOLE_FILE.fullmatch(template):
         return
-    # What comes from elsewhere is no part of this text: it is taken out first.
+    # References are not part of this text.
     parts = _split(_REFERENCE.sub("", template).replace("#", "%23"), name)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     if password:
@@ -139,7 +139,7 @@ def _looks_random(text: str) -> bool:
 
 
 def _inner(text: str) -> set[str]:
-    """Return what of a URL tells where it leads and as whom; the service's name and the host are no secret."""
+    """Return the secret parts of a URL: user and path; the service's name and the host are not secret."""
     parts = _split(text, "What says whom to notify")
     user_and_password = parts.netloc.rpartition("@")[0]
     password = user_and_password.partition(":")[2]
@@ -152,8 +152,7 @@ def _inner(text: str) -> set[str]:
 
 
 def _as_sent(text: str, values: Iterable[str]) -> set[str]:
-    """Return what a login makes of secrets on the way, which a server may repeat where it refuses: they are no less
-    readable in base64."""
+    """Return the encodings of secrets that a server may repeat in an error: they are readable in base64, too."""
     name = _split(text, "What says whom to notify").netloc.rpartition("@")[0]
     user, _, password = (unquote(part) for part in name.partition(":"))
     said = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}

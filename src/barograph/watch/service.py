@@ -1,8 +1,8 @@
-"""Many runs watched as one: every run below a root, those that are there and those that come.
+"""Watches every run below a root, both existing and new ones.
 
-Each run has its own watcher, which keeps its own state in the run, so a service that is killed and begun again goes
-on where it was. A run that has ended and was judged is let go of, and costs a look at its name now and then: what a
-turn costs is in proportion to what has come, not to all there ever was.
+Each run has its own watcher, which keeps its state in the run, so a restarted service continues where it stopped. A run
+that has ended and was evaluated is released; from then on it costs an occasional check. The cost of a poll is
+proportional to new data, not to the number of runs.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ DISCOVER_SECS = 10.0
 """Seconds between two searches of the root for new runs."""
 
 IDLE_SECS = 5.0
-"""A run from which nothing came at the last turn is asked again after so long; one that is busy at every turn."""
+"""Seconds between two polls of an idle run; a run with new steps is polled every time."""
 
 _CAUGHT_UP_WITH = 16
-"""Most runs that are opened and not judged up to now at a time."""
+"""Maximum number of open runs with a backlog."""
 
 _LOOKED_AT_AGAIN = 20
-"""Runs that were let go of and are looked at once more at each walk: a run that was killed may be resumed."""
+"""Number of released runs checked again at each search: a killed run may be resumed."""
 
 _Known = tuple[str, int]
-"""The run that was let go of, by its id, and how many attempts it had: a name may be used again."""
+"""ID of the released run and its number of attempts: a name may be reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which of the runs one of several services watches: those whose name falls to it.
+    """Share of the runs that one of several services watches, by a hash of the name.
 
     Attributes:
-        number: Which, from 0.
-        of: How many there are.
+        number: Index of the service, from 0.
+        of: Number of services.
     """
 
     number: int = 0
     of: int = 1
 
     def takes(self, name: str) -> bool:
-        """Return whether a run is this part's; every run is exactly one's.
+        """Return whether this service watches a run; exactly one does.
 
         Example:
             >>> [Part(number, 3).takes("runs/first") for number in range(3)].count(True)
@@ -63,12 +63,12 @@ class Part:
 
 @dataclass(slots=True)
 class _Watched:
-    """A run that is watched.
+    """A watched run.
 
     Attributes:
-        watcher: At work on it.
-        due: When it is asked next, by the clock.
-        is_behind: There is more to judge at once than was asked for so far.
+        watcher: The run's watcher.
+        due: Time of the next poll, by the clock.
+        is_behind: More steps are available than were polled.
     """
 
     watcher: Watcher
@@ -78,14 +78,14 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Result of one turn.
+    """Result of one poll.
 
     Attributes:
-        steps: Steps judged, over all runs.
-        begun: Names of the runs that are watched from now on.
-        ended: Names of those that have ended and were judged to their end.
-        problems: What could not be read or watched, a sentence each, as it was met.
-        more: There is more to judge at once.
+        steps: Number of evaluated steps over all runs.
+        begun: Names of the newly watched runs.
+        ended: Names of runs that have ended and are fully evaluated.
+        problems: New problems of reading or watching, one sentence each.
+        more: More steps are available.
     """
 
     steps: int = 0
@@ -100,12 +100,12 @@ class RunVerdict:
     """State of one run in a service.
 
     Attributes:
-        name: Below the root.
-        going_on: It is still watched.
-        steps: Judged.
-        findings: All of them, open ones first, then the worst.
-        problems: What went wrong with the watching, a sentence each.
-        damage: Those of them that say what could not be read.
+        name: Name below the root.
+        going_on: The run is still watched.
+        steps: Number of evaluated steps.
+        findings: All findings, open ones first, then the worst.
+        problems: Problems of the watching, one sentence each.
+        damage: Those problems that are about unreadable parts.
     """
 
     name: str
@@ -120,10 +120,10 @@ class Service:
     """Watches every run below a root.
 
     Args:
-        root: The store that the runs lie in.
-        store_of: Opens the store of the run of that name.
-        watcher_of: Makes a watcher for a run: its rules, its notifiers.
-        part: Which of the runs.
+        root: Store with the runs.
+        store_of: Opens the store of the run with that name.
+        watcher_of: Makes a watcher for a run, with rules and notifiers.
+        part: Share of the runs.
         clock: Time.
     """
 
@@ -155,14 +155,14 @@ class Service:
         return len(self._watched)
 
     def verdicts(self) -> Iterator[RunVerdict]:
-        """Yield what is known of each run that was watched, by name."""
+        """Yield the state of each watched run, by name."""
         now = {name: _verdict(name, item.watcher, going_on=True) for name, item in self._watched.items()}
         yield from (verdict for _, verdict in sorted({**self._verdicts, **now}.items()))
 
     def poll(self) -> Turn:
-        """Look for runs that have come, and judge what has come of each.
+        """Look for new runs, and evaluate the new steps of each run.
 
-        A run that cannot be watched is named once and tried again; the others go on. Nothing is raised.
+        A run that cannot be watched is reported once and retried; the others continue. Never raises.
         """
         begun = tuple(self._discovered())
         steps, ended, more = 0, [], False
@@ -186,7 +186,7 @@ class Service:
         return Turn(steps, begun, tuple(ended), problems, more or bool(self._waiting))
 
     def close(self) -> None:
-        """Save what the next service goes on from."""
+        """Save the state for the next service."""
         for name, item in self._watched.items():
             try:
                 item.watcher.close()
@@ -194,10 +194,10 @@ class Service:
                 self._problem(name, error)
 
     def _discovered(self) -> Iterator[str]:
-        """Yield the runs that are watched from now on.
+        """Yield the newly watched runs.
 
-        Of many at once, as where a service begins above years of runs, few are caught up with at a time: one that has
-        ended is let go of before another is opened, so that memory is in proportion to what goes on.
+        If there are many, as in a new service above years of runs, only a few are opened at a time: one that has ended
+        is released before another is opened, so that memory is proportional to the running ones.
         """
         self._walk()
         room = _CAUGHT_UP_WITH - sum(item.is_behind for item in self._watched.values())
@@ -211,7 +211,7 @@ class Service:
                 self._problem(name, error)
 
     def _walk(self) -> None:
-        """Look below the root, now and then, for runs that wait to be watched."""
+        """Search below the root, from time to time, for new runs."""
         now = self._clock.monotonic()
         if self._walked_at is not None and now - self._walked_at < DISCOVER_SECS:
             return
@@ -221,7 +221,7 @@ class Service:
             self._problem("", error)
             return
         finally:
-            # From its end: where a walk takes longer than the time between two, the runs have their turn all the same.
+            # From its end: if a search takes longer than the interval, the runs still get their turn.
             self._walked_at = self._clock.monotonic()
         for gone in self._done.keys() - set(names):
             del self._done[gone]
@@ -233,7 +233,7 @@ class Service:
     def _begin(self, name: str) -> bool:
         known = self._done.pop(name, None)
         if known is not None:
-            # To the end of the line, whatever comes of it: the others are looked at before it is again.
+            # To the end of the queue, whatever the result, so that the others come first.
             self._done[name] = known
         store = self._store_of(name)
         if known is not None and known == _known(store):
@@ -244,7 +244,7 @@ class Service:
         return True
 
     def _let_go(self, name: str, item: _Watched) -> bool:
-        """Let go of a run that has ended; return False where it was started again meanwhile, or cannot be asked."""
+        """Release a run that has ended; return False if it was restarted meanwhile or cannot be read."""
         try:
             known = _known(self._store_of(name))
             if not item.watcher.poll().ended:
@@ -260,8 +260,8 @@ class Service:
         return True
 
     def _problem(self, name: str, error: Exception) -> None:
-        """Note what one run did to us. Whatever that is: a run is data from anybody, and must not end the watching of
-        the others, though its metadata files hold what no version of ours has written."""
+        """Record an error of one run. Any exception is caught: a run is untrusted data and must not stop the watching
+        of the others, even if its metadata files hold what no Barograph version wrote."""
         what = str(error) if isinstance(error, BarographError) else (
             f"Cannot watch this run: {type(error).__name__}: {error}. One of its files is not valid. Retrying; other "
             "runs are watched.")

@@ -1,4 +1,4 @@
-"""Turns the steps of a run into what rules are given, and counts them."""
+"""Converts the steps of a run to the input of rules, and counts them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MACHINE_ALONE = frozenset({Kind.MACHINE})
 
 
 class StepItems:
-    """Turns the steps of a run into what rules are given.
+    """Converts the steps of a run to the input of rules.
 
     Args:
-        store: The run.
-        rules: What they need decides what is added to a step.
+        store: Store of the run.
+        rules: Their requirements determine what is added to a step.
         expected: Selections that something recorded should match.
         open_run: Opens another run, for rules that compare with one.
         announcer: Reports problems.

@@ -1,4 +1,4 @@
-"""Findings on a terminal, as people read them."""
+"""Shows findings on a terminal."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class TerminalNotifier:
     """Writes findings to a terminal.
 
     Args:
-        console: Where to; None: standard error. On a console over a `LastingStream`, as that is, it goes deaf where
-            nobody reads any more, and the watching goes on.
+        console: Target; None: standard error. A console over a `LastingStream`, such as the default, discards output
+            after its reader is gone, and the watching continues.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
         self._findings: dict[str, Finding] = {}
         self.found: Callable[[], Sequence[Problem]] = lambda: problems_of(self._findings.values())
-        """Returns the problems so far, as the summary does; whoever watches sets it. Without: those of the notices."""
+        """Returns the problems so far, as in the summary; set by the watching code. Default: those of the notices."""
         self._told: dict[str, str] = {}
         self._causes_told: set[str] = set()
         self._gone: set[str] = set()
 
     def notify(self, notice: Notice) -> None:
-        """Write a problem when it opens, in two lines; a finding that only follows from one that was written is not."""
+        """Write a problem in two lines when it opens; skip a finding that follows from one already written."""
         finding = notice.finding
         if finding is None or notice.event not in (Event.OPENED, Event.CLOSED):
             self._print(text_of(notice))
@@ -62,7 +62,7 @@ class TerminalNotifier:
         return [title for title in titles if title != problem.title]
 
     def _print(self, text: Text) -> None:
-        # Soft wrap leaves the width to the terminal, so that a piped line stays one line.
+        # Soft wrap leaves wrapping to the terminal, so that a piped line stays one line.
         self._console.print(text, soft_wrap=True)
 
 
@@ -78,7 +78,7 @@ def _gone(problem: Problem) -> Text:
 
 
 def text_of(notice: Notice) -> Text:
-    """Return the notice as lines for a terminal."""
+    """Return a notice as text for a terminal."""
     finding = notice.finding
     if finding is None or notice.event is Event.ACTION:
         return Text.assemble(("barograph ", "bold"), notice.text)

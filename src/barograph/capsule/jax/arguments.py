@@ -1,4 +1,4 @@
-"""The arguments of a held JAX step, arranged like those of the script's step."""
+"""The arguments of a saved JAX step, arranged like those of the script's step."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class CapturedArguments:
     """The arguments in a capsule.
 
     Args:
-        program: The script's own step, of the arguments that the script calls it with.
-        leaves: These arguments, side by side.
-        arrays: What the step was given, by name.
-        missing: What of it is not in the capsule.
+        program: The script's step, traced with the script's arguments.
+        leaves: Flattened arguments of the script.
+        arrays: Original inputs of the step, by name.
+        missing: Inputs that the capsule lacks.
 
     Attributes:
-        notes: What of the script's own arguments had to stay.
-        batch: Arrays that the step does not carry on, and that have a row for each sample; by name.
+        notes: Arguments of the script that could not be replaced.
+        batch: Arrays with one row per sample that the step does not carry over, by name.
 
     Raises:
-        ReplayFailed: The script's step carries on something else; what differs is named.
+        ReplayFailed: The script's step carries over other arrays; the message names the difference.
     """
 
     def __init__(self, program: Program, leaves: Sequence[Any], arrays: Mapping[str, NDArray[Any]],
@@ -47,7 +47,7 @@ class CapturedArguments:
         self.carried = {name: array for name, array in arrays.items() if name in carried}
 
     def leaves(self, rows: Sequence[int] = ()) -> list[Any]:
-        """Return new arguments, side by side; of the batch some rows alone, or all."""
+        """Return new flattened arguments, with the whole batch or only some rows."""
         return [self._leaf(name, own, rows) for name, own in zip(self._names, self._leaves, strict=True)]
 
     def _leaf(self, name: str, own: Any, rows: Sequence[int]) -> Any:
@@ -61,7 +61,7 @@ class CapturedArguments:
             return array
         if _is_key(own):
             return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(own))
-        # A number without a type of its own takes part in arithmetic otherwise.
+        # A weakly typed number takes part in type promotion differently.
         made = jnp.asarray(array.item()) if own.weak_type and not array.ndim else jnp.asarray(array)
         return jax.device_put(made, own.sharding) if len(own.sharding.device_set) > 1 else made
 

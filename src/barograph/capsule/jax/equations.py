@@ -1,7 +1,7 @@
 """Finds the first equation of a traced JAX function that made non-finite values from finite ones.
 
-From the results that are not finite it goes back to what they were computed of, as long as that is not finite either.
-So an infinity that a mask writes, and that comes to nothing, is blamed on nobody.
+The search goes back from non-finite results through their non-finite inputs. So an infinity that a mask writes and that
+does not reach a result is not blamed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barograph.capture.frames import is_of_script
 from barograph.capture.jax.calls import scanned
 
 _MOST_TURNS = 10_000
-"""Of a loop, that are gone through one by one."""
+"""Maximum number of loop iterations checked one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Culprit:
     """The equation that made values non-finite.
 
     Attributes:
-        argument: Number of an argument that was not finite already; -1: none was.
-        name: Of the operation, as JAX calls it.
-        line: Of the user's code, "train.py:12"; "" where that is not known.
-        scopes: The scopes around it: of Flax, the layers.
-        backward: It stands in the backward pass.
-        inputs, outputs: What went in and came out.
+        argument: Index of an argument that was already non-finite; -1: none.
+        name: JAX's name of the operation.
+        line: Line of the user's code, "train.py:12"; "" if unknown.
+        scopes: Named scopes around it: for Flax, the layers.
+        backward: It is in the backward pass.
+        inputs, outputs: Its inputs and outputs.
     """
 
     argument: int = -1
@@ -46,14 +46,14 @@ class Culprit:
 
 def culprit(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], bad: Sequence[int], *,
             carried: frozenset[int] = frozenset()) -> Culprit | None:
-    """Return what is to blame for results that are not finite; None where nothing of the function is.
+    """Return the cause of non-finite results; None if it is not in the function.
 
     Args:
         jaxpr: The traced function.
         consts: Arrays that it closes over.
-        args: What it is given.
-        bad: Numbers of the results in question.
-        carried: Numbers of the arguments that are weights or the like: of those an infinity is no mask.
+        args: Its arguments.
+        bad: Indices of the non-finite results.
+        carried: Indices of arguments such as weights, in which an infinity is not a mask.
     """
     flags = flags_of(jaxpr, consts, args)
     numbers, arguments = _behind(jaxpr, flags, bad)
@@ -69,7 +69,7 @@ def culprit(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], bad: Sequenc
 
 
 def _behind(jaxpr: Any, flags: Mapping[Any, int], bad: Sequence[int]) -> tuple[list[int], set[int]]:
-    """Return the equations, and the arguments, that results come from by way of what is not finite."""
+    """Return the equations and arguments that results depend on through non-finite values."""
     made_by = {variable: number for number, eqn in enumerate(jaxpr.eqns) for variable in eqn.outvars}
     given = {variable: number for number, variable in enumerate(jaxpr.invars)}
     asked = [jaxpr.outvars[number] for number in bad]
@@ -100,7 +100,7 @@ def _makes_nan(eqn: Any, flags: Mapping[Any, int]) -> bool:
 
 
 def _within(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], number: int) -> Culprit:
-    """Return the equation of that number, or the one within it that is to blame."""
+    """Return the equation with that index, or the equation inside it that is the cause."""
     eqn = jaxpr.eqns[number]
     inputs, outputs = values_around(jaxpr, consts, args, number)
     own = Culprit(-1, eqn.primitive.name, _line(eqn), _scopes(eqn), "transpose(" in str(eqn.source_info.name_stack),
@@ -110,7 +110,7 @@ def _within(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], number: int)
     found = inside(eqn, inputs, bad) if inside is not None else None
     if found is None or found.argument >= 0:
         return own
-    # What a library's function does inside was traced where that was first called, by whomever.
+    # A library's function was traced at its first call, so its inner lines may belong to another caller.
     line = found.line if found.line and _is_users(eqn) else own.line or found.line
     return Culprit(-1, found.name, line, found.scopes or own.scopes, own.backward or found.backward, found.inputs,
                    found.outputs)
@@ -122,7 +122,7 @@ def _into_call(eqn: Any, inputs: Sequence[Any], bad: Sequence[int]) -> Culprit |
 
 
 def _into_scan(eqn: Any, inputs: Sequence[Any], bad: Sequence[int]) -> Culprit | None:
-    """Go through the turns of a loop up to the first whose results are not finite."""
+    """Search the iterations of a loop up to the first with non-finite results."""
     params, inner = eqn.params, eqn.params["jaxpr"]
     consts, carry = scanned(eqn)
     body = jax.jit(core.jaxpr_as_fun(inner))
@@ -166,7 +166,7 @@ _INTO: Mapping[str, Callable[[Any, Sequence[Any], Sequence[int]], Culprit | None
     **dict.fromkeys(("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
                      "custom_vjp_call"), _into_call),
 }
-"""What can be looked into; of anything else, as a kernel of the user's own, the whole is named."""
+"""Equations with a body to search; others, such as a user's kernel, are named as a whole."""
 
 
 def _inner(eqn: Any) -> Any:
@@ -180,14 +180,14 @@ def _is_bad(value: Any) -> bool:
 
 
 def _line(eqn: Any) -> str:
-    """Return the line of the user's code from which an equation comes."""
+    """Return the line of the user's code that an equation comes from."""
     trace = eqn.source_info.traceback
     found = next((frame for frame in (trace.frames if trace else ()) if is_of_script(frame.file_name)), None)
     return f"{found.file_name}:{found.line_num}" if found else ""
 
 
 def _is_users(eqn: Any) -> bool:
-    """Return whether the function that an equation calls, if it calls one, was written by the user."""
+    """Return whether the function that an equation calls, if any, was written by the user."""
     inner = _inner(eqn) if any(name in eqn.params for name in ("jaxpr", "call_jaxpr", "fun_jaxpr")) else None
     info = getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
     file = getattr(info, "func_filename", None)

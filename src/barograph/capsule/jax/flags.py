@@ -1,6 +1,6 @@
 """Finds the non-finite values inside a traced JAX function by running it again.
 
-The function is interpreted while another is traced, so that all of it is one program, as the step is.
+The function is interpreted while another is traced, so that all of it is compiled as one program, like the step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from jax.extend import core
 from barograph.capture.jax.marks import MARK
 
 NAN, POSITIVE, NEGATIVE = 1, 2, 4
-"""What a value holds: NaN, infinities above zero, infinities below."""
+"""Kinds of non-finite values: NaN, positive and negative infinity."""
 
 
 def flags_of(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> dict[Any, int]:
-    """Return what each variable of a traced function holds that is not finite: a sum of the numbers above, else 0."""
+    """Return the non-finite kinds of each variable of a traced function: a sum of the constants above, or 0."""
     variables: list[Any] = []
 
     def run(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -39,7 +39,7 @@ def flags_of(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> dict[Any
 
 
 def values_around(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], number: int) -> tuple[list[Any], list[Any]]:
-    """Return what went into one equation of a traced function, and what came out."""
+    """Return the inputs and outputs of one equation of a traced function."""
     eqn = jaxpr.eqns[number]
 
     def run(consts: Sequence[Any], args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -53,7 +53,7 @@ def values_around(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], number
 
 
 def literal_flags(literal: Any) -> int:
-    """Return what a number that stands in the function holds."""
+    """Return the non-finite kinds of a literal."""
     array = np.asarray(literal.val)
     if array.dtype.kind not in "fc":
         return 0

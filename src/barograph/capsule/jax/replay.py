@@ -1,7 +1,7 @@
-"""Replays a held JAX step inside the user's script, in place of the first call of its observed step.
+"""Replays a saved JAX step inside the user's script, in place of the first call of its observed step.
 
-The step is the user's own compiled function. It is called with the arrays of the capsule in the places of the script's
-own, and what comes out of it is compared with what came out then.
+The step is the user's own compiled function. It is called with the capsule's arrays instead of the script's, and its
+results are compared with the original ones.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class JaxReplayer:
     """Takes over the script for one step.
 
     Args:
+        order: The step to replay, and the destination of the result.
+
+    Args:
         order: What is to be replayed, and where the result goes.
 
     Raises:
@@ -59,22 +62,22 @@ class JaxReplayer:
         self._wrappers = Wrappers(), LayerWrappers()
 
     def install(self) -> None:
-        """Have observed steps called by this from now on."""
+        """Intercept observed steps from now on."""
         call_instead(self)
 
     def remove(self) -> None:
-        """Listen no more."""
+        """Stop intercepting."""
         call_instead(None)
         for wrappers in self._wrappers:
             wrappers.remove()
 
     def call(self, compiled: Compiled, *, loss: Callable[[Any], Any] | None, evaluation: bool, args: tuple[Any, ...],
              kwargs: Mapping[str, Any]) -> Any:
-        """Make the held step in the place of the first call of its function; other steps are called as they are."""
+        """Replay the saved step instead of the first call of its function; other steps run unchanged."""
         if evaluation or self._name not in ("", compiled.name):
             return compiled.step(*args, **kwargs)
         for wrappers in self._wrappers:
-            # Not before: Optax and the like are imported after JAX.
+            # Not earlier: the script imports Optax and others after JAX.
             wrappers.install()
 
         def instead(*args: Any, **kwargs: Any) -> Any:
@@ -109,7 +112,7 @@ class JaxReplayer:
         end(self._order, result)
 
     def _judged(self, step: _Again, result: ReplayResult, when: str, rows: Sequence[int] = ()) -> ReplayResult:
-        """Return the result with what the guard sees of a step, and what a function of the user's own says of that."""
+        """Return the result with the gate's measurements of a step, and the answer of the user's function."""
         if not when and self._capsule.head.held is not Held.NORM:
             return result
         if step.steps > 1:
@@ -119,7 +122,7 @@ class JaxReplayer:
                        own=answer_of(when, update, trusts=self._order.trusts) if when else None)
 
     def _guilty(self, step: _Again, result: ReplayResult, suspects: Sequence[int], fails: Failing) -> Guilty:
-        """Return the samples that alone make a step fail."""
+        """Return the samples that make a step fail on their own."""
         bad, asked = result.bad_operation, self._order.when if fails.held is Held.OWN else ""
 
         def make(rows: tuple[int, ...]) -> ReplayResult:
@@ -134,16 +137,16 @@ class JaxReplayer:
 
 
 class _Again:
-    """The held step, which can run repeatedly.
+    """The saved step, which can run repeatedly.
 
     Args:
-        compiled: The script's own step.
+        compiled: The script's step.
         loss: Finds its loss.
-        content, tensors: Of the capsule.
-        args, kwargs: What the script calls its step with.
+        content, tensors: Content and tensors of the capsule.
+        args, kwargs: The script's arguments.
 
     Attributes:
-        arguments: What it is given.
+        arguments: Arguments of the replay.
     """
 
     def __init__(self, compiled: Compiled, loss: Callable[[Any], Any] | None, content: Mapping[str, Any],
@@ -152,21 +155,21 @@ class _Again:
         own = self._traced(args, kwargs)
         arrays = {name: tensors[name] for name in content["arguments"]}
         self.arguments = CapturedArguments(own, own.leaves(args, kwargs), arrays, content["missing"])
-        # Its batch may have another shape than the script's first one.
+        # Its batch may have another shape than the script's first batch.
         args, kwargs = own.arguments(self.arguments.leaves())
         self._program = self._traced(args, kwargs)
         self._leaves: list[Any] = []
         self._judging: Version | None = None
 
     def make(self, rows: Sequence[int] = ()) -> dict[str, Any]:
-        """Call the user's own compiled function; return what tells one step from another."""
+        """Call the user's compiled function; return the values to compare."""
         args, kwargs = self._program.arguments(self.arguments.leaves(rows))
         found = self._compiled.function(*args, **kwargs)
         self._leaves = jax.tree.leaves(found)
         return seen_of(self._program, found, self._loss)
 
     def suspects(self) -> list[int]:
-        """Return the numbers of the results that are not finite, and were not when the step was given them."""
+        """Return the indices of the results that are non-finite although the corresponding inputs were finite."""
         bad = [number for number, leaf in enumerate(self._leaves) if not is_finite(host_array(leaf))]
         given, names = self.arguments.carried, self._program.names
         carried = self._program.carried
@@ -175,20 +178,20 @@ class _Again:
         return fresh or bad
 
     def is_bad(self, numbers: Sequence[int]) -> bool:
-        """Return whether any of these results of the last call is not finite."""
+        """Return whether any of these results of the last call is non-finite."""
         return not all(is_finite(host_array(self._leaves[number])) for number in numbers)
 
     @property
     def steps(self) -> int:
-        """How many steps one call makes."""
+        """Number of steps per call."""
         return self._program.steps
 
     def update(self, number: int, rows: Sequence[int] = ()) -> UpdateSeen:
-        """Return what the guard sees of the step, or of the first of several; of the batch some rows alone, or all.
+        """Return the gate's measurements of the step, or of the first of several.
 
         Args:
-            number: Of the step.
-            rows: See above.
+            number: Number of the step.
+            rows: Rows of the batch to use; empty: all.
         """
         if self._judging is None:
             self._judging = self._program.compile(lambda mark: None, on_host=False, bound=math.inf, keeps=True)
@@ -197,7 +200,7 @@ class _Again:
         return update
 
     def blamed(self, result: ReplayResult, suspects: Sequence[int]) -> ReplayResult:
-        """Return the result with what is to blame, or with why that is not known."""
+        """Return the result with the cause, or with why it is unknown."""
         program, samples = self._program, self.arguments.samples
         names = program.names
         carried = frozenset(program.carried.values())

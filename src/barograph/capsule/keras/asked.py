@@ -1,4 +1,4 @@
-"""The statistics requested of a held step's tensors, to rebuild its program."""
+"""The statistics requested of a saved step's tensors, for rebuilding its program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class AskedThen:
     """The requested statistics, as saved with the step.
 
     Args:
-        said: As `barograph.capture.keras.asked.in_plain_data` returned it.
+        said: Result of `barograph.capture.keras.asked.in_plain_data`.
 
     Raises:
-        ReplayFailed: It is not of that form.
+        ReplayFailed: `said` is invalid.
     """
 
     def __init__(self, said: Any) -> None:
@@ -31,5 +31,5 @@ class AskedThen:
                                ) from None
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
-        """Return what was taken of a tensor; None: nothing."""
+        """Return the statistics recorded of a tensor; None: none."""
         return self._takings.get((kind, path))

@@ -19,13 +19,13 @@ class Hand(Protocol):
     """Calls a step on one backend."""
 
     def batch(self, args: tuple[Any, ...]) -> Any:
-        """Return the batch that the whole function was called with."""
+        """Return the batch that the function was called with."""
 
     def arguments(self, model: Any, args: tuple[Any, ...], batch: Any, values: Values) -> tuple[Any, ...]:
-        """Return arguments of the whole function with another batch, and let the variables hold other values."""
+        """Return the function's arguments with another batch, and set the variables to other values."""
 
     def passes(self, model: Any, batch: Any, collector: Collector) -> None:
-        """Make the step without a compiler, so far that what its layers compute has values; it is not updated."""
+        """Run the step eagerly up to the gradients, without an update."""
 
 
 class _Same:
@@ -42,7 +42,7 @@ class _Same:
 
 
 class TensorFlowHand:
-    """The function is called with an iterator."""
+    """Calls the function with an iterator."""
 
     def __init__(self) -> None:
         self._tensorflow: Any = importlib.import_module("tensorflow")
@@ -54,11 +54,11 @@ class TensorFlowHand:
         assign(values)
         if not isinstance(args[0], self._tensorflow.data.Iterator):
             return (_Same(batch),)
-        # No plain iterator: what that gives would be a constant of the graph.
+        # Not a plain iterator, whose values would be constants of the graph.
         return (iter(self._tensorflow.data.Dataset.from_tensors(batch).repeat()),)
 
     def passes(self, model: Any, batch: Any, collector: Collector) -> None:
-        # Without a strategy: of its replicas each would be looked at by itself.
+        # Without a strategy, which would run each replica separately.
         whole = keras.tree.map_structure(self._joined, batch)
         with collector.listening_to(model):
             model.train_step(whole)
@@ -69,7 +69,7 @@ class TensorFlowHand:
 
 
 class TorchHand:
-    """The function is called with a batch."""
+    """Calls the function with a batch."""
 
     def batch(self, args: tuple[Any, ...]) -> Any:
         return args[0][0]
@@ -84,7 +84,7 @@ class TorchHand:
 
 
 class JaxHand:
-    """The function is called with the values of all variables, which it may use up, and an iterator."""
+    """Calls the function with the values of all variables, which it may donate, and an iterator."""
 
     def __init__(self) -> None:
         self._own: list[list[Any]] = []
@@ -105,7 +105,7 @@ class JaxHand:
 
     def passes(self, model: Any, batch: Any, collector: Collector) -> None:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        # Gradients are a function within a trace here, so what is not Keras's own way from x to the loss is not made.
+        # Gradients are a function within a trace here, so only Keras's own way from x to the loss can run.
         training = {"training": True} if model._call_has_training_arg else {}
         with collector.listening_to(model):
             model.compute_loss(x=x, y=y, y_pred=model(x, **training), sample_weight=sample_weight, training=True)

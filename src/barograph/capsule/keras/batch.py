@@ -1,4 +1,4 @@
-"""The batch of a held step, in the form that the script uses."""
+"""The batch of a saved step, in the form that the script uses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class CapturedBatch:
     """The batch of a step.
 
     Args:
-        content: Of the capsule.
-        tensors: Likewise.
+        content: Content of the capsule.
+        tensors: Tensors of the capsule.
 
     Attributes:
-        arrays: By name, with items in brackets: `x`, `y[0]`.
-        notes: What of the script's own batch had to stay.
+        arrays: Arrays by name, with items in brackets: `x`, `y[0]`.
+        notes: Parts of the script's batch that could not be replaced.
     """
 
     def __init__(self, content: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -37,18 +37,18 @@ class CapturedBatch:
 
     @property
     def samples(self) -> int:
-        """How many samples it holds; 0: not known."""
+        """Number of samples; 0: unknown."""
         return samples_in(list(self.arrays.values()))
 
     def in_place_of_data(self, own: Any, rows: Sequence[int] = ()) -> Any:
-        """Return it in the form of a batch as Keras hands it to a step: `x`, or `(x, y)`, or `(x, y, sample_weight)`.
+        """Return the batch as Keras passes it to a step: `x`, `(x, y)`, or `(x, y, sample_weight)`.
 
         Args:
-            own: The script's.
-            rows: Of it that are fed alone; none: all.
+            own: The script's batch.
+            rows: Rows to use; empty: all.
 
         Raises:
-            ReplayFailed: It has no place there.
+            ReplayFailed: The batch does not fit.
         """
         if not isinstance(own, tuple | list) or len(own) > len(_PARTS):
             return self._checked("x", own, rows)
@@ -57,7 +57,7 @@ class CapturedBatch:
         return self._all_placed(found)
 
     def in_place_of_arguments(self, own: Any, rows: Sequence[int] = ()) -> Any:
-        """Return it in the form of the arguments of a step of the script's own; raises as above."""
+        """Return the batch as arguments of the script's own step; raises as above."""
         return self._checked("batch", own, rows)
 
     def _checked(self, name: str, own: Any, rows: Sequence[int]) -> Any:
@@ -68,7 +68,7 @@ class CapturedBatch:
         self._placed, self._rows, self.notes = set(), rows, []
 
     def _put(self, name: str, own: Any, item: str) -> Any:
-        """Put arrays in the place of what has the name that was given it when the step was saved."""
+        """Replace the values that have a given name in the saved step."""
         if isinstance(own, list | tuple):
             parts = [self._put(name, part, f"{item}[{number}]") for number, part in enumerate(own)]
             return type(own)(*parts) if hasattr(own, "_fields") else type(own)(parts)
@@ -86,7 +86,7 @@ class CapturedBatch:
         return array if isinstance(own, np.ndarray) else keras.ops.convert_to_tensor(array)
 
     def _parts(self, path: str, array: NDArray[Any], replicas: int) -> tuple[Any, ...]:
-        """Return the part of each replica, as they shared the batch then."""
+        """Return the part of each replica, split as originally."""
         sizes = self._sizes.get(path, ())
         if len(sizes) != replicas or sum(sizes) != len(array):
             raise ReplayFailed(

@@ -25,13 +25,13 @@ class LayerSearch(Collector):
     """Checks the inputs and outputs of each layer in an eager step.
 
     Args:
-        names: Of the layers.
-        reach: Of the backend.
-        samples: Of the batch; 0: not known.
+        names: Names of the layers.
+        reach: Access to the backend.
+        samples: Number of samples in the batch; 0: unknown.
 
     Attributes:
-        bad: The first layer that made what is not finite of what was; None: none did.
-        looked: How many calls of layers were looked at.
+        bad: The first layer that made non-finite values from finite ones; None: none did.
+        looked: Number of layer calls checked.
     """
 
     def __init__(self, names: Names, reach: Reach, samples: int) -> None:
@@ -41,7 +41,7 @@ class LayerSearch(Collector):
         self._samples = samples
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
-        """Look at one call."""
+        """Check one call."""
         path = self.names.layers.get(id(layer))
         if path is None or path not in self.names.leaves or self.bad is not None:
             return
@@ -54,10 +54,10 @@ class LayerSearch(Collector):
             self.bad = self._blamed(type(layer).__name__, path, inputs, outputs)
 
     def loss(self, name: str) -> BadOperation | None:
-        """Return the loss as what is to blame, where that alone is not finite; None: it is, or it was not seen.
+        """Return the loss as the cause if only the loss is non-finite; None if it is finite or was not observed.
 
         Args:
-            name: Of the loss.
+            name: Name of the loss.
         """
         if "loss" not in self.seen or is_finite(array_of(self.seen["loss"])):
             return None

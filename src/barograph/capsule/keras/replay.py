@@ -1,8 +1,8 @@
-"""Makes a held step of Keras again within the user's own script: its first training step becomes that one.
+"""Replays a saved Keras step inside the user's script, in place of its first training step.
 
-The script builds its model, optimizer and data as always. When its first step would begin, weights, what is not
-trained, and the optimizer's variables are put back, the captured batch is fed, and that one step is made by the same
-program that made it then; no update is made, and the script is ended.
+The script builds its model, optimizer and data as usual. Before its first step, weights, non-trainable variables and
+optimizer variables are restored and the saved batch is fed. The step runs in the same program as the original. The
+script then exits without an update.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from barograph.store.urls import store_from_url
 
 
 class KerasReplayer(StepEvents):
-    """Takes the script over for one step.
+    """Takes over the script for one step.
 
     Args:
-        order: What is to be replayed, and where the result goes.
+        order: The step to replay, and the destination of the result.
 
     Raises:
-        BarographError: The capsule cannot be read, or the script uses another backend of Keras.
+        BarographError: The capsule cannot be read, or the script uses another Keras backend.
     """
 
     def __init__(self, order: ReplayOrder) -> None:
@@ -68,15 +68,15 @@ class KerasReplayer(StepEvents):
         self._is_of_loop = content["model"] is None
 
     def install(self) -> None:
-        """Listen to the script from now on."""
+        """Install the hooks."""
         Wrappers(self).install(tapes=keras.backend.backend() == "tensorflow")
         if self._is_of_loop:
             integration.listen_instead(self)
 
-    # What the script does
+    # Events of the script
 
     def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
-        """Let Keras make its function, and make the held step when that is called for a training step."""
+        """Let Keras build its function, and replay the saved step when the function is called for a training step."""
         result = make(model, *args, **kwargs)
         plain = getattr(model, f"{what}_function")
         if what != "train" or self._is_of_loop or plain is None or getattr(plain, "of_keras", None) is not None:
@@ -98,24 +98,24 @@ class KerasReplayer(StepEvents):
         return method(model, *args, **kwargs)
 
     def new_loop(self, function: Any) -> _LoopAgain:
-        """Return what makes the held step when a loop's own is called."""
+        """Return the replacement for a custom loop's step."""
         return _LoopAgain(function, self)
 
     def new_evaluation(self, function: Any) -> _Unheard:
-        """Return what calls an evaluation as it is."""
+        """Return an evaluation unchanged."""
         return _Unheard(function)
 
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make the held step in the place of that of a loop."""
+        """Replay the saved step instead of a custom loop's."""
         with ending_where_it_fails(self._order):
             functions = LoopFunctions(function, self.collecting_of_replicas)
             self._make_again(LoopStep(functions, args, kwargs, self._state, self._batch), "the loss")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
-        """Withhold every update whose gradients are known."""
+        """Reject every update whose gradients are known."""
         return False
 
-    # What is done to it
+    # The replay
 
     def _make_again(self, step: Step, loss: str) -> None:
         step.prepare()
@@ -133,13 +133,13 @@ class KerasReplayer(StepEvents):
         end(self._order, result)
 
     def _judged(self, result: ReplayResult, seen: Seen, paths: Sequence[str], when: str) -> ReplayResult:
-        """Return the result with the norm of its gradients, and what a function of the user's own says of the step."""
+        """Return the result with the gradient norm and the answer of the user's function."""
         update = update_seen(seen, paths, step=self._capsule.head.step)
         own = answer_of(when, update, trusts=self._order.trusts) if when else None
         return replace(result, norm=update.norm, own=own)
 
     def _blamed(self, step: Step, result: ReplayResult, loss: str) -> ReplayResult:
-        """Return the result with what is to blame, or with why that is not known."""
+        """Return the result with the cause, or with why it is unknown."""
         samples = self._batch.samples
         bad = handed_in((("batch", self._batch.arrays), ("weight", self._state.weights),
                          ("state", self._state.untrained), ("optimizer", self._state.optimizer)), samples)
@@ -176,28 +176,28 @@ class KerasReplayer(StepEvents):
 
 
 class _Unheard:
-    """Calls an evaluation, and makes nothing of what it returns.
+    """Calls an evaluation without recording it.
 
     Args:
-        function: It.
+        function: The evaluation.
     """
 
     def __init__(self, function: Any) -> None:
         self._function = function
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make it; return what the function returns."""
+        """Call the function and return its result."""
         return self._function(*args, **kwargs)
 
 
 class _LoopAgain:
-    """What is called in the place of a loop's step."""
+    """Replaces the step of a custom loop."""
 
     def __init__(self, function: Any, replayer: KerasReplayer) -> None:
         self._function, self._replayer = function, replayer
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the held step; the script is ended then."""
+        """Replay the saved step; the script then exits."""
         self._replayer.loop_called(self._function, args, kwargs)
 
 
@@ -214,7 +214,7 @@ def _suspects(bad: BadOperation | None) -> Sequence[int]:
 
 
 def _not_forward(search: LayerSearch, result: ReplayResult) -> str:
-    """Return what is known where no layer is to blame."""
+    """Return a description for a failure outside the layers."""
     if not search.looked:
         return "The layer is not known: without the compiler, the step calls no layer."
     if "loss" not in search.seen:

@@ -1,4 +1,4 @@
-"""Restores weights, non-trainable and optimizer variables of a held Keras step in the script."""
+"""Restores weights, non-trainable and optimizer variables of a saved Keras step in the script."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from barograph.errors import ReplayFailed
 _NAMED = 6
 
 Values = list[tuple[Any, NDArray[Any]]]
-"""Each variable, with what it held."""
+"""Variables with their values."""
 
 
 class CapturedState:
     """The variables before the step.
 
     Args:
-        content: Of the capsule.
-        tensors: Likewise.
+        content: Content of the capsule.
+        tensors: Tensors of the capsule.
 
     Attributes:
-        weights, untrained, optimizer: By path.
-        random: How generators stood.
+        weights, untrained, optimizer: Values by path.
+        random: States of random generators.
     """
 
     def __init__(self, content: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -38,10 +38,10 @@ class CapturedState:
         self._optimizer_class = str(content["optimizer"]["class"])
 
     def values(self, names: Names, optimizer: Any) -> Values:
-        """Return each variable of the script with what it is to hold.
+        """Return each variable of the script with its original value.
 
         Raises:
-            ReplayFailed: Model or optimizer are others than those of the capsule; what differs is named.
+            ReplayFailed: Model or optimizer differ from the capsule's; the message names the difference.
         """
         wrong = [*_differences(self.weights, names.trainable), *_differences(self.untrained, names.untrained)]
         if wrong:
@@ -54,7 +54,7 @@ class CapturedState:
     def _of_optimizer(self, optimizer: Any) -> Values:
         own = {str(variable.path): variable for variable in optimizer.variables}
         if list(own) != list(self.optimizer):
-            # Keras numbers its optimizers, as its layers, over the life of a process.
+            # Keras numbers optimizers and layers over the life of a process.
             own = dict(zip(self.optimizer, own.values(), strict=False)) if len(own) == len(self.optimizer) else {}
         if any(path not in own or tuple(own[path].shape) != array.shape for path, array in self.optimizer.items()):
             now, then = (name.rpartition(".")[2] for name in (type_name(optimizer), self._optimizer_class))
@@ -63,7 +63,7 @@ class CapturedState:
 
 
 def assign(values: Values) -> None:
-    """Let variables hold what they held."""
+    """Assign values to variables."""
     for variable, array in values:
         variable.assign(np.array(array))
 

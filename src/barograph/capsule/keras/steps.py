@@ -1,4 +1,4 @@
-"""A held Keras step inside the replaying script: of a model's `fit`, or of a custom loop."""
+"""A saved Keras step inside the replaying script: a step of a model's `fit`, or of a custom loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barograph.capture.keras.random import put_back
 from barograph.errors import ReplayFailed
 
 _BUILDS = Wanted(gate=True, norm_above=-1.0)
-"""No norm is below: the update is withheld whatever comes out, and all variables are there afterwards."""
+"""Every norm exceeds this bound, so the update is always rejected, and all variables exist afterwards."""
 
 
 class Step(Protocol):
@@ -25,31 +25,31 @@ class Step(Protocol):
 
     @property
     def names(self) -> Names:
-        """Of its variables and layers."""
+        """Names of its variables and layers."""
 
     def prepare(self) -> None:
-        """See that everything which the capsule holds has its place.
+        """Check that everything in the capsule has a counterpart.
 
         Raises:
-            ReplayFailed: It has not.
+            ReplayFailed: Something has none.
         """
 
     def make(self, wanted: Wanted, rows: Sequence[int] = ()) -> tuple[Seen, list[str]]:
-        """Make the step, with some rows of the batch alone or with all; return what it gave out, and which paths."""
+        """Run the step with the whole batch or only some rows; return its outputs and their paths."""
 
     def passes(self, collector: Collector) -> None:
-        """Make it once more without a compiler, for whoever looks into it."""
+        """Run it eagerly, observed by the collector."""
 
 
 class FitStep:
     """A step of a model's `fit`.
 
     Args:
-        functions: Make its variants.
-        model: Whose.
-        hand: Of the backend.
-        args: What the whole function is called with.
-        state, batch: Of the capsule.
+        functions: Builds its variants.
+        model: The model.
+        hand: Access to the backend.
+        args: Arguments of the function.
+        state, batch: State and batch of the capsule.
     """
 
     def __init__(self, functions: Functions, model: Any, hand: Hand, args: tuple[Any, ...], state: CapturedState,
@@ -62,7 +62,7 @@ class FitStep:
 
     def prepare(self) -> None:
         model = self._model
-        # Of several steps in one call the last alone was saved.
+        # Of several steps per call, only the last was saved.
         model.steps_per_execution = 1
         if not all(layer.built for layer in model._flatten_layers()):
             self._call(_BUILDS, ())
@@ -94,9 +94,9 @@ class LoopStep:
     """A step of a custom loop with a TensorFlow gradient tape.
 
     Args:
-        functions: Make its variants.
-        args, kwargs: What it is called with.
-        state, batch: Of the capsule.
+        functions: Builds its variants.
+        args, kwargs: Arguments of the step.
+        state, batch: State and batch of the capsule.
     """
 
     def __init__(self, functions: LoopFunctions, args: tuple[Any, ...], kwargs: dict[str, Any], state: CapturedState,
@@ -107,7 +107,7 @@ class LoopStep:
         self.names = functions.names
 
     def prepare(self) -> None:
-        # Which models and which optimizer it uses is not known before it was called.
+        # The step's models and optimizer are unknown until it is called.
         self._functions.call(_BUILDS, self._args, self._kwargs)
         if self._functions.optimizer is None:
             raise ReplayFailed("The script's step applies its gradients without a Keras optimizer.")
@@ -125,7 +125,7 @@ class LoopStep:
         assign(self._values)
         put_back(self._state.random)
         args, kwargs = self._arguments(())
-        # Functions that the step calls in turn are compiled otherwise.
+        # Nested functions are compiled differently.
         tensorflow.config.run_functions_eagerly(True)
         self._functions.plain(*args, **kwargs)
 

@@ -1,6 +1,6 @@
 """Runs one of several workers without the others, in a process group of one process.
 
-What it computes by itself is what it was: its loss, and the gradients before those of the others are added.
+Its local results are the original ones: its loss, and its gradients before those of the others are added.
 """
 
 from __future__ import annotations

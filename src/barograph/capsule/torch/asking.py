@@ -24,9 +24,9 @@ class Asking:
     """Measures a step as the gate does: with gradient norms before clipping.
 
     Args:
-        order: Says which function is asked.
-        head: Of the capsule.
-        names: The models.
+        order: Names the function.
+        head: Head of the capsule.
+        names: Names of the models.
     """
 
     def __init__(self, order: ReplayOrder, head: CapsuleHead, names: ModelNames) -> None:
@@ -37,33 +37,33 @@ class Asking:
         self._first_root = 0
 
     def install(self) -> None:
-        """Look at gradients that the script is about to clip, from now on."""
+        """Measure gradients before the script clips them, from now on."""
         wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
         for holder in (clip_grad, torch.nn.utils):
             wrap(holder, "clip_grad_value_", self._clip_value)
 
     def begin_anew(self, roots: int) -> None:
-        """Note that a closure is called: it is looked at by itself.
+        """Note that a closure is called: each call is measured separately.
 
         Args:
-            roots: How many losses there were before.
+            roots: Number of losses before it.
         """
         self._first_root = roots
         self._clips.forget()
 
     def seen(self, entry: Entry, optimizer: Any, roots: Sequence[torch.Tensor]) -> UpdateSeen:
-        """Return what is known of the step under way, right before its update.
+        """Return the measurements of the running step, right before its update.
 
         Args:
-            entry: Of the optimizer.
-            optimizer: It.
-            roots: What backward passes started from.
+            entry: Entry of the optimizer.
+            optimizer: The optimizer.
+            roots: Roots of backward passes.
         """
         return update_seen(entry.slots, roots[self._first_root:], step=self._head.step, optimizer=entry.label,
                            scale=getattr(optimizer, "grad_scale", None), clips=self._clips)
 
     def answer(self, seen: UpdateSeen) -> OwnAnswer | None:
-        """Return what the function says of a step; None where none is to be asked."""
+        """Return the answer of the user's function for a step; None if there is no function."""
         if not self._order.when:
             return None
         with aside():
@@ -78,7 +78,7 @@ class Asking:
         return original(parameters, *rest, **kwargs)
 
     def _looked_at(self, args: Any, kwargs: dict[str, Any], *, by_value: bool) -> tuple[list[torch.Tensor], Any]:
-        """Return the parameters that are about to be clipped, once they were looked at, and what else was handed in."""
+        """Measure the parameters that are about to be clipped; return them and the other arguments."""
         handed = args[0] if args else kwargs.pop("parameters")
         parameters = [handed] if isinstance(handed, torch.Tensor) else list(handed)
         named = ((item, self._names.parameter(item) or ParameterName(None, "", "")) for item in parameters)

@@ -1,9 +1,9 @@
 """Finds the first operation that made non-finite values from finite ones, during a replay.
 
-It looks at what goes into every operation of torch and at what comes out. NaN is born where it comes out and none went
-in. Where an infinity went in that an operation before had made of finite numbers, that one is to blame; an infinity
-that was written down, as by a mask, is no fault. What is not finite and came out of no operation was handed in: a
-sample, or a weight.
+It inspects the inputs and outputs of every torch operation. The cause of NaN is the operation that outputs it from
+inputs without NaN. If an input had an infinity that an earlier operation made from finite numbers, the earlier one is
+the cause; a constant infinity, as in a mask, is not. Non-finite values that no operation made are inputs: samples or
+weights.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ _WRITES_CONSTANTS = frozenset({
     "lift_fresh", "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor",
     "where",
 })
-"""What puts infinities in place on purpose, or leaves memory as it was."""
+"""Operations that write infinities on purpose, or leave memory uninitialized."""
 
 _TRACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _MOST_HELD = 512
 
 
 class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches the inputs and outputs of every operation.
+    """Observes the inputs and outputs of every operation.
 
     Args:
-        module_now: Returns the path of the module whose forward pass runs, "" outside of any.
-        module_of: Returns the path of the module that made a node of the graph, by its sequence number.
-        name_of: Returns what a tensor is that no operation made: a parameter's path, a part of the batch; "" unknown.
-        samples: Returns how many samples the batch holds that is worked on; 0: not known.
-        stopping: Runs one operation instead, by its number; None: none is.
+        module_now: Returns the path of the module whose forward pass runs, "" outside modules.
+        module_of: Returns the path of the module that made a graph node, by its sequence number.
+        name_of: Returns the name of a tensor that no operation made: a parameter's path, a part of the batch; ""
+            unknown.
+        samples: Returns the number of samples in the current batch; 0: unknown.
+        stopping: Runs one operation instead, by its number; None: none.
 
     Attributes:
-        found: The operation, once one was found; the first stays.
+        found: The first such operation, if any.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.found is not None:
             return func(*args, **kwargs)
         inputs = _readable((args, kwargs))
-        # Before it runs: it may write into what it reads.
+        # Before it runs, since it may overwrite its inputs.
         before = [_state(tensor) for tensor in inputs]
         seen = [_seen(tensor) for tensor in inputs] if any(before) else []
         result = func(*args, **kwargs)
@@ -77,17 +78,17 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def forget(self) -> None:
-        """Forget what was found: it was of another step."""
+        """Reset, for another step."""
         self.found = self._first_infinity = None
 
     def verdict(self) -> BadOperation | None:
-        """Return the operation that is to blame: where NaN was born, else where the first infinity was."""
+        """Return the cause: the origin of NaN, or else of the first infinity."""
         return self.found or self._first_infinity
 
     def loss(self, roots: Iterable[torch.Tensor]) -> None:
-        """Note what a backward pass starts from: whoever made an infinity that has come to the loss is to blame.
+        """Check the root of a backward pass: the origin of an infinity in the loss is the cause.
 
-        One that has not, as of an exponential below the line of a fraction, did no harm.
+        An infinity that does not reach the loss, such as an exponential in a denominator, is harmless.
         """
         for root in roots:
             maker = self._infinite.get(_place(root), (None, None))[1]
@@ -109,7 +110,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if max(before, default=_FINE) == _FINE and name in _WRITES_CONSTANTS:
             self._hold(outputs, None)
         elif max(before, default=_FINE) == _FINE:
-            # Born here, of finite numbers.
+            # It arises here, from finite numbers.
             made = self._bad(name, [_seen(tensor) for tensor in inputs], outputs)
             if after == _NAN:
                 self.found = made
@@ -117,7 +118,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._first_infinity = self._first_infinity or made
             self._hold(outputs, made)
         elif after == _NAN and _NAN not in before:
-            # NaN of infinities: whoever made them is to blame, where anybody did.
+            # NaN from infinities: their origin is the cause, if an operation made them.
             makers = [maker for tensor, state in zip(inputs, before, strict=True) if state and (
                 maker := self._infinite.get(_place(tensor), (None, None))[1])]
             self.found = makers[0] if makers else self._bad(name, seen, outputs)
@@ -127,7 +128,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._hold(outputs, maker)
 
     def _handed_in(self, inputs: list[torch.Tensor], before: list[int]) -> BadOperation | None:
-        """Return the blame for a tensor that is not finite and that no operation made."""
+        """Return the cause for a non-finite tensor that no operation made."""
         for tensor, state in zip(inputs, before, strict=True):
             if state == _FINE or _place(tensor) in self._infinite:
                 continue
@@ -135,14 +136,14 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if name:
                 return BadOperation("", "", name, "", (_seen(tensor),), (), handed_in=True,
                                     rows=bad_rows(tensor, self._samples()), number=self._number)
-            # Of a tensor that is not known, as a mask that the script has made before: it is taken as meant.
+            # An unknown tensor, such as a mask that the script made before, counts as intended.
             self._hold([tensor], None)
         return None
 
     def _hold(self, tensors: Iterable[torch.Tensor], maker: BadOperation | None) -> None:
         for tensor in tensors:
             if _state(tensor) and len(self._infinite) < _MOST_HELD:
-                # The tensor is held: its memory is given to no other meanwhile.
+                # Keep the tensor alive, so that its memory is not reused.
                 self._infinite[_place(tensor)] = (tensor, maker)
 
     def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor]) -> BadOperation:
@@ -152,7 +153,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if node is None:
             return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made, rows=rows,
                                 number=self._number)
-        # Within a function of the script's own, what runs now is its line; else the one that the node was made for.
+        # Within the script's own function, its running line counts; otherwise the line that made the node.
         own = isinstance(node, BackwardCFunction)
         line = _user_line() if own else _line_in(node.metadata.get("traceback_", ()))
         of = node.name().removesuffix("0").removesuffix("Backward")
@@ -164,7 +165,7 @@ _FINE, _INFINITE, _NAN = 0, 1, 2
 
 
 def _state(tensor: torch.Tensor) -> int:
-    """Return whether a tensor is finite, holds infinities, or NaN."""
+    """Return whether a tensor is finite, has infinities, or has NaN."""
     with torch.no_grad():
         values = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
         if bool(torch.isfinite(values).all()):
@@ -183,7 +184,7 @@ def _seen(tensor: torch.Tensor) -> TensorSeen:
 
 
 def _readable(value: Any) -> list[torch.Tensor]:
-    """Return what can be read here, and may not be finite, of the tensors among an operation's arguments or results."""
+    """Return the readable floating-point tensors among an operation's arguments or results."""
     parts = (in_memory(tensor) for tensor in _tensors(value))
     return [part for part in parts if part is not None and (part.is_floating_point() or part.is_complex())
             and part.layout is torch.strided and part.numel() > 0]
@@ -194,7 +195,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _name(func: Any) -> str:
-    """Return an operation's name without its overload and without the mark of those that write in place."""
+    """Return an operation's name without its overload and without the suffix of in-place operations."""
     return str(func.overloadpacket.__name__).rstrip("_") if hasattr(func, "overloadpacket") else str(func)
 
 
@@ -203,13 +204,13 @@ def _place(tensor: torch.Tensor) -> int:
 
 
 def _user_line() -> str:
-    """Return the line of the script, or of a library of the user's, that this runs for: "train.py:12"."""
+    """Return the running line of the user's code: "train.py:12"."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
 
 def _line_in(trace: Iterable[str]) -> str:
-    """Return the innermost line of the user's in a trace as torch keeps it with a node of its graph."""
+    """Return the innermost line of the user's code in a stack trace that torch stores with a graph node."""
     found = ""
     for entry in trace:
         for match in _TRACE.finditer(entry):

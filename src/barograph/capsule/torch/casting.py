@@ -1,4 +1,4 @@
-"""A remedy to try: casts operations to another type from the start of the step."""
+"""A remedy that casts operations to another type from the start of the step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from barograph.capsule.torch.wrapping import wrap
 class Casting:
     """Casts operations of forward passes.
 
-    Where the script casts by itself, its blocks cast to this type instead; elsewhere all operations are, but for
-    those of backward passes and updates, which follow from the types of the forward pass.
+    The script's own autocast blocks cast to this type instead. Outside them, all operations are cast except those of
+    backward passes and updates, whose types follow from the forward pass.
 
     Args:
-        dtype: To which; float32: no operation is cast.
+        dtype: Target type; float32: no operation is cast.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -26,13 +26,13 @@ class Casting:
         self._kinds = ("cpu", *(["cuda"] if torch.cuda.is_available() else []))
 
     def begin(self) -> None:
-        """Cast from now on."""
+        """Start casting."""
         wrap(torch.autocast, "__enter__", self._entered)
         self._set(self._casts)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Cast nothing meanwhile."""
+        """Suspend casting."""
         before = [torch.is_autocast_enabled(kind) for kind in self._kinds]
         self._set(False)
         try:
@@ -52,7 +52,7 @@ class Casting:
                 torch.set_autocast_dtype(kind, self._dtype)
 
     def _entered(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Let a block of the script's own cast to this type; one that turns casting off stays as it is."""
+        """Make an autocast block of the script use this type; a block that disables autocast is unchanged."""
         block = args[0]
         if block._enabled and self._casts:
             block.fast_dtype = self._dtype

@@ -1,6 +1,6 @@
-"""Replays a step in child processes of a script, as of `torch.multiprocessing.spawn`.
+"""Replays a step in child processes of a script, as with `torch.multiprocessing.spawn`.
 
-Which of the workers a process is it says no sooner than it joins the others: there it gets the capsule that is its own.
+A process shows which worker it is only when it joins the process group; there it gets its capsule.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Children:
     """Waits in each process of the script until it trains.
 
     Args:
-        order: What is to be replayed, with the places of the workers' capsules.
+        order: The step to replay, with the paths of the workers' capsules.
     """
 
     def __init__(self, order: ReplayOrder) -> None:
         self._order = order
 
     def install(self) -> None:
-        """Take the script over where it says which worker it is; one that trained by itself, at once."""
+        """Take over the script when it joins the process group; at once for a single process."""
         if self._order.workers:
             before_joining(self._alone if self._order.alone else self._together)
         else:
@@ -43,7 +43,7 @@ class Children:
         if _rank_told(joins) != self._order.workers[0][0]:
             raise ReplayEnded(0)
         _take_over(self._order)
-        # What that has put in its place makes a group of this process alone.
+        # The replacement makes a group of only this process.
         distributed.init_process_group(*joins.args, **joins.keywords)
 
 
@@ -55,15 +55,15 @@ def _take_over(order: ReplayOrder) -> None:
 
 
 def order_of(order: ReplayOrder, rank: int, size: int) -> ReplayOrder:
-    """Return what one of the workers has to do: as the order says, or the same step beside the one that was asked for.
+    """Return the order for one of the workers: the given one, or one for the same step next to it.
 
     Args:
-        order: With the places of all.
-        rank: Of the worker.
-        size: How many there are.
+        order: The order, with the paths of all capsules.
+        rank: Rank of the worker.
+        size: Number of workers.
 
     Raises:
-        ReplayEnded: There are more, or fewer, than made the step.
+        ReplayEnded: The number of workers differs from the original.
     """
     if size != len(order.workers):
         end(order, failed(ReplayFailed(f"The step ran on {len(order.workers)} workers, but the script starts "

@@ -15,11 +15,11 @@ _OPTIMIZERS, _HALF = "fastai.optimizer", "fastai.callback.fp16"
 
 
 def hear_fastai(begins: Callable[[Any, Any, Any], Any], ended: Callable[[Any, Any, Any], Any]) -> None:
-    """Have each step told, as torch's hooks tell it, once fastai has been imported.
+    """Report each step as torch's hooks do, once fastai has been imported.
 
     Args:
         begins: Called before a step with the optimizer and the arguments.
-        ended: Likewise after it.
+        ended: Called after a step, with the same.
     """
 
     def step(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -37,10 +37,10 @@ def hear_fastai(begins: Callable[[Any, Any, Any], Any], ended: Callable[[Any, An
 
 
 def asked_by_fastai(optimizer: Any) -> Any:
-    """Return whose step a gradient scaler is asked for: mixed precision of fastai asks in its own name.
+    """Return the optimizer of a gradient scaler's step, for fastai's mixed precision, which uses its own wrapper.
 
     Returns:
-        The optimizer; None: the scaler has let the step through, which is still to come.
+        The optimizer; None: the scaler has allowed the step, which is still to come.
     """
     half = sys.modules.get(_HALF)
     if half is None or not isinstance(optimizer, half.MixedPrecision):

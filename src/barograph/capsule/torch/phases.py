@@ -1,7 +1,7 @@
-"""The part of a held step that the script is in, if several optimizers share one batch.
+"""The current part of a saved step, if several optimizers share one batch.
 
-A capsule holds the passes of the optimizers that stepped right before the held step, back to the one that a batch came
-for; here such a pass and the held step's own are phases. In each, everything is put back to where it was then.
+A capsule contains the passes of the optimizers that stepped right before the saved step, back to the one that fetched a
+batch. Each such pass, and that of the saved step, is a phase. At the start of each, everything is restored.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class Phases:
     """Follows the script from phase to phase, by optimizer steps.
 
     Args:
-        content: Of the capsule.
-        optimizer: Label of the one whose step is held.
+        content: Content of the capsule.
+        optimizer: Label of the optimizer of the saved step.
 
     Attributes:
-        fed, called, lost: Batches, calls of models and of loss functions that the phase under way has had.
-        random_is_back: Random states and variables were put back in it.
-        is_back: And everything else was.
+        fed, called, lost: Numbers of batches, model calls and loss calls in the current phase.
+        random_is_back: Its random states and variables are restored.
+        is_back: Everything else is restored, too.
     """
 
     def __init__(self, content: Mapping[str, Any], optimizer: str) -> None:
@@ -32,18 +32,18 @@ class Phases:
 
     @property
     def now(self) -> Mapping[str, Any] | None:
-        """What the phase under way was made of; None: the script has not come to the first."""
+        """Content of the current phase; None: before the first."""
         at = self._stepped - self._first
         return self._all[min(at, len(self._all) - 1)] if at >= 0 else None
 
     @property
     def is_last(self) -> bool:
-        """Whether the phase under way is the held step's own."""
+        """Whether the current phase is that of the saved step."""
         return self.now is self._all[-1]
 
     def stepped(self, label: str) -> None:
-        """Note that an optimizer has made its step: another phase begins."""
-        # The held optimizer's own, out of turn: a script may begin its first round elsewhere. It counts anew.
+        """Note an optimizer's step, which starts the next phase."""
+        # The optimizer of the saved step, out of order: a script may start its first round elsewhere. Start over.
         self._stepped = 0 if label == self._optimizer else self._stepped + 1
         self._enter()
 

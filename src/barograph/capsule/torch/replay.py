@@ -1,8 +1,8 @@
 """Replays the step of a capsule inside the user's script, in place of its first step.
 
-The script builds its models, optimizers and loss as always. When its training would begin its first step, everything
-is put back to where it was before the step, the captured batches come out of its loader, what models and loss functions
-are called with is what it was; and before the update the script is ended.
+The script builds its models, optimizers and loss as usual. Before its first training step, everything is restored to
+the state before the saved step. The loader yields the saved batches, and models and loss functions get their original
+arguments. The script exits before the update.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Replayer:
     """Takes over the script for one step.
 
     Args:
-        order: What is to be replayed, and where the result goes.
+        order: The step to replay, and the destination of the result.
 
     Raises:
         BarographError: The capsule cannot be read.
@@ -118,7 +118,7 @@ class Replayer:
         for name in LOSS_FUNCTIONS:
             wrap(torch.nn.functional, name, functools.partial(self._loss, name))
 
-    # What the script does
+    # Events of the script
 
     def _next_batch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         phase = self._phases
@@ -133,7 +133,7 @@ class Replayer:
         return batch
 
     def _module_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a module: a model with what it was handed then, by position and by name."""
+        """Call a module; a model gets its original positional and keyword arguments."""
         phase = self._phases
         if phase.now is None or not self._is_outermost():
             return original(*args, **kwargs)
@@ -152,14 +152,14 @@ class Replayer:
         for handed in (wanted, named):
             self._where.fed(handed, "input of the model")
         with aside(), self._failing():
-            # Where the model is handed its own tensors once more, or gradients lead to them, they have to hold it.
+            # If the model gets its own tensors again, or gradients lead to them, they must hold the original values.
             own = args[1:], kwargs
             if (is_made_again() or needs_gradients(own)) and overwritten(own, (wanted, named)):
                 wanted, named = args[1:], kwargs
         return original(args[0], *wanted, **named)
 
     def _checkpointed(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Restore what is drawn, before activation checkpointing notes how to draw the same once more."""
+        """Restore random states before activation checkpointing saves them for recomputation."""
         phase = self._phases
         if phase.now is not None and self._is_outermost():
             self._begin()
@@ -168,11 +168,11 @@ class Replayer:
         return original(*args, **kwargs)
 
     def _is_outermost(self) -> bool:
-        """Return whether what is called now is called by the script, in training, and not by a model or once more."""
+        """Return whether the script itself makes this call, in training, rather than a model or a recomputation."""
         return self._inside is None and not in_backward() and gets_gradients()
 
     def _forward_begins(self, module: nn.Module, args: Any) -> None:
-        """Restore, where a model begins, what is drawn and looked up within it."""
+        """Restore random states and variables at the start of a model's forward pass."""
         if self._begun:
             self._where.entered(module)
         phase = self._phases
@@ -204,7 +204,7 @@ class Replayer:
         return original(*args, **kwargs)
 
     def _target(self, now: Any, then: Any) -> Any:
-        """Return what a loss function gets: its own input, made by the model; the targets as they were."""
+        """Return the arguments of a loss function: the input from the model, and the original targets."""
         made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
         if made_here or same(now, then) or self._trusts("losses"):
             return now
@@ -232,7 +232,7 @@ class Replayer:
             if self._trial is not None:
                 self._end(failed(ReplayFailed("remedies cannot be tried on a step whose gradients are computed in a "
                                               "closure")))
-            # Before the optimizer takes its state in hand.
+            # Before the optimizer uses its state.
             self._begin()
 
         def watched() -> Any:
@@ -248,7 +248,7 @@ class Replayer:
         result = original(*args, **kwargs)
         optimizer = asked_by_fastai(args[1] if len(args) > 1 else kwargs["optimizer"])
         if self._result is None and not self._stepped and optimizer is not None:
-            # The scaler has skipped the step, and no hook of the optimizer was called.
+            # The scaler skipped the step, so no optimizer hook was called.
             self._before_update(optimizer, updates=False)
         self._stepped = False
         return result
@@ -280,7 +280,7 @@ class Replayer:
             self._roots.clear()
 
     def _uncompiled(self, result: ReplayResult) -> tuple[str, ...]:
-        """Return why what was seen is not what had been seen, where that is so and the compiler may be the reason."""
+        """Return the reason if the replay differs and the compiler may be the cause."""
         if result.grade is Grade.BITWISE or not self._content["settings"].get("compiled"):
             return ()
         return ("The step had used torch.compile, which may round differently: replayed without it.",)
@@ -296,10 +296,10 @@ class Replayer:
             if trial is not None:
                 self._end(replace(self._result, trial=trial))
 
-    # What is done to it
+    # The replay
 
     def _begin(self) -> None:
-        """Put everything back, at the beginning of each phase."""
+        """Restore everything at the start of each phase."""
         phase = self._phases
         if phase.is_back or phase.now is None:
             return
@@ -313,7 +313,7 @@ class Replayer:
         self._begun = True
         if self._trial is not None:
             self._trial.begin()
-        # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
+        # `_blame` reads the numbers. Anomaly mode stores with each graph node the line that made it.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self._blame.__enter__()  # type: ignore[no-untyped-call]
         self._notes += [f"This machine has no {device}: its tensors were computed on the CPU."
@@ -324,7 +324,7 @@ class Replayer:
             self._putting.random(phase)
 
     def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """Return the call that is next, where it is one of this module, and count it."""
+        """Count and return the next call, if it is one of this module."""
         name = self._names.module(module) or self._names.module(unwrapped(module))
         number = self._phases.called
         if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
@@ -333,7 +333,7 @@ class Replayer:
         return calls[number]
 
     def _is_to_be_put(self, now: Any, then: Any) -> bool:
-        """Return whether a variable of the script is to hold again what it held."""
+        """Return whether a variable of the script must be restored."""
         if not differs(now, then):
             return False
         if isinstance(then, torch.Tensor | np.ndarray):
@@ -343,7 +343,7 @@ class Replayer:
         return True
 
     def _trusts(self, what: str) -> bool:
-        """Return whether a part of the batch is fed, of which the script makes this as it made it of the whole."""
+        """Return whether a reduced batch is fed, from which the script computes this as it did for the whole batch."""
         return bool(self._order.rows) and what in self._order.as_made
 
     def _note(self, text: str) -> None:
@@ -352,7 +352,7 @@ class Replayer:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """End the script with a sentence where the capsule does not fit it, or holds what it must not."""
+        """End the script with a message if the capsule does not fit or is invalid."""
         try:
             yield
         except FAILURES as error:

@@ -12,7 +12,7 @@ from barograph.capture.torch.values import tensors_in
 
 
 def same(now: Any, then: Any) -> bool:
-    """Return whether two arguments hold the same tensors, to the last bit."""
+    """Return whether two arguments contain bit-identical tensors."""
     ours, theirs = _parts(now), _parts(then)
     return len(ours) == len(theirs) and all(
         one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
@@ -21,30 +21,30 @@ def same(now: Any, then: Any) -> bool:
 
 
 def needs_gradients(value: Any) -> bool:
-    """Return whether gradients are computed of any tensor in a value, or of what it was made of."""
+    """Return whether any tensor in a value requires gradients or is part of a graph."""
     return any(tensor.requires_grad for _, tensor in tensors_in(value))
 
 
 def overwritten(now: Any, then: Any) -> bool:
-    """Write the tensors of `then` into those of `now`, where they stand; return whether they fit, each to each."""
+    """Copy the tensors of `then` into those of `now` in place; return whether they all match."""
     ours, theirs = _parts(now), _parts(then)
     if [(item.shape, item.dtype, item.layout) for item in ours] != [
             (item.shape, item.dtype, item.layout) for item in theirs]:
         return False
     for one, other in zip(ours, theirs, strict=True):
-        one.data.copy_(other)  # past autograd, whose count of changes is to stay as it was
+        one.data.copy_(other)  # past autograd, whose version counter must not change
     return True
 
 
 def _parts(value: Any) -> list[torch.Tensor]:
-    # A nested tensor has no shape of its own.
+    # A nested tensor has no regular shape.
     return [part for _, tensor in tensors_in(value) for part in (tensor.unbind() if tensor.is_nested else [tensor])]
 
 
 def differs(now: Any, then: Any) -> bool:
-    """Return whether a variable holds something else than it held, and may be given that again.
+    """Return whether a variable differs from the original and may be restored.
 
-    A tensor that a graph made is left alone: given from outside it would have no gradient.
+    A tensor in a graph is not restored, since the replacement would have no gradient.
     """
     if isinstance(then, torch.Tensor):
         if not isinstance(now, torch.Tensor):

@@ -18,7 +18,8 @@ from barograph.capture.torch.values import tensors_in
 
 
 def rows_of(value: Any) -> int:
-    """Return how many samples a batch holds: what most of its tensors and lists agree on; 0 where it has none.
+    """Return the number of samples in a batch: the length that most of its tensors and lists share; 0 if there are
+    none.
 
     Example:
         >>> rows_of({"words": torch.zeros(57), "starts": torch.zeros(10), "names": ["a"] * 10})
@@ -28,7 +29,7 @@ def rows_of(value: Any) -> int:
         return 0
     votes = _Votes()
     votes.hear(value, 1.0)
-    # The first of those that as many speak for.
+    # The first of those with the most votes.
     return max(votes.of, key=lambda size: votes.of[size], default=0)
 
 
@@ -36,21 +37,21 @@ class _Votes:
     """The number of samples, by majority of the values.
 
     Attributes:
-        of: A number of samples to the weight of what speaks for it.
+        of: Total weight by number of samples.
     """
 
     def __init__(self) -> None:
         self.of: dict[int, float] = {}
-        self._heard: set[int] = set()  # objects, which may hold each other
+        self._heard: set[int] = set()  # objects may refer to each other
 
     def hear(self, value: Any, weight: float) -> None:
-        """Let a value vote, and all within it."""
+        """Count a value and everything in it."""
         if isinstance(value, torch.Tensor | np.ndarray):
             if value.ndim:
                 self._say(len(value) if isinstance(value, np.ndarray) else value.size(0), weight)
         elif isinstance(value, list | tuple):
             if _is_list_of_samples(value, len(value)):
-                # Tensors of different lengths: one for each sample, or columns of which most have a row for each.
+                # Tensors of different lengths: one per sample, or columns, most of which have a row per sample.
                 ragged = any(isinstance(item, torch.Tensor) for item in value)
                 self._say(len(value), weight / 2 if ragged else weight)
                 weight /= len(value)
@@ -72,9 +73,9 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
     """Return a batch with only some of its rows.
 
     Args:
-        value: Tensors, arrays and lists with `samples` along the first axis are cut; all else stays.
-        samples: In the whole batch.
-        rows: Which are kept, in this order; one may be kept twice.
+        value: Tensors, arrays and lists with `samples` along the first axis are cut; everything else is unchanged.
+        samples: Number of samples in the whole batch.
+        rows: Rows to keep, in this order; may contain duplicates.
 
     Example:
         >>> part_of({"x": torch.arange(3), "names": ["a", "b", "c"], "scale": 2.0}, 3, [2, 2])
@@ -87,13 +88,13 @@ class _Cut:
     """Selects rows of one batch.
 
     Args:
-        samples, rows: As of `part_of`.
+        samples, rows: See `part_of`.
     """
 
     def __init__(self, samples: int, rows: Sequence[int]) -> None:
         self._samples = samples
         self._rows = rows
-        # By identity: an object may be there twice, or hold itself.
+        # By identity: an object may occur twice, or contain itself.
         self._made: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
@@ -115,7 +116,7 @@ class _Cut:
         if id(item) not in self._made:
             made = self._made[id(item)] = copy.copy(item)
             for name, value in attributes.items():
-                # One that is frozen, too.
+                # Frozen dataclasses, too.
                 object.__setattr__(made, name, self.of(value))
         return self._made[id(item)]
 
@@ -126,16 +127,16 @@ def _rows_of_tensor(tensor: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
         return torch.nested.nested_tensor([parts[row] for row in rows], layout=tensor.layout)
     if tensor.layout is torch.strided:
         return tensor[list(rows)]
-    # Sparse tensors take no list of indices.
+    # Sparse tensors cannot be indexed by a list.
     part = tensor.to_sparse(layout=torch.sparse_coo).index_select(0, torch.tensor(rows, device=tensor.device))
     made: torch.Tensor = part.coalesce().to_sparse(layout=tensor.layout)
     return made
 
 
 def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
-    """Return the samples at whose rows a tensor is not finite; none where it has not as many rows for each.
+    """Return the samples with non-finite elements; none if the tensor does not have one row per sample.
 
-    Heads of attention and places of a text are often laid out as rows, those of one sample after another.
+    Attention heads and positions are often laid out as rows, those of one sample after another.
     """
     if not samples or not tensor.dim() or not tensor.numel() or tensor.shape[0] % samples or not (
             tensor.is_floating_point()):
@@ -145,16 +146,16 @@ def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
 
 
 def _attributes(item: Any) -> dict[str, Any]:
-    """Return what an object is taken apart into: a dataclass always, others where a tensor is in them."""
+    """Return the attributes to search: of a dataclass always, of others if they contain a tensor."""
     found = _fields(item)
     is_taken = dataclasses.is_dataclass(item) or any(_holds_rows(value, 0) for value in found.values())
     return found if is_taken else {}
 
 
 def _fields(item: Any) -> dict[str, Any]:
-    """Return what an object of a class of the script's, or of a library's, holds.
+    """Return the attributes of an object of a script's or a library's class.
 
-    Not of what torch and NumPy bring along: a module, a generator or a distribution is no batch.
+    Classes of torch and NumPy are excluded: a module, a generator or a distribution is not a batch.
     """
     if isinstance(item, type | ModuleType):
         return {}
@@ -182,16 +183,16 @@ def _holds_rows(value: Any, depth: int) -> bool:
 
 
 _DEPTH = 4
-"""So deep is looked for tensors within an object: objects may hold each other."""
+"""Maximum depth of the search for tensors within an object: objects may refer to each other."""
 
 
 def _is_list_of_samples(item: Any, samples: int) -> bool:
-    """Return whether a list has one entry for each sample: plain ones, or tensors of different lengths."""
+    """Return whether a list has one entry per sample: plain values, or tensors of different lengths."""
     if type(item) not in (list, tuple) or len(item) != samples or not samples:
         return False
     tensors = [part for part in item if isinstance(part, torch.Tensor)]
     if not tensors:
         return not any(isinstance(part, list | tuple | Mapping | np.ndarray) or _attributes(part) for part in item)
     lengths = [part.size(0) if part.dim() else -1 for part in tensors]
-    # Columns mostly have a row for each sample; among samples one may happen to be as long as there are of them.
+    # Most columns have a row per sample; one of the samples may have that length by chance.
     return len(tensors) == samples and len(set(lengths)) > 1 and 2 * lengths.count(samples) < samples

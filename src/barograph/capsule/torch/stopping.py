@@ -28,7 +28,7 @@ class Stopping:
     """Carries out the request at an operation.
 
     Args:
-        stop: At which, and what for.
+        stop: The operation, and what to do.
     """
 
     def __init__(self, stop: StopAt) -> None:
@@ -36,8 +36,8 @@ class Stopping:
         self._stop = stop
 
     def run(self, func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the operation; return what it returns."""
-        # It may write into what it reads.
+        """Run the operation; return its result."""
+        # It may overwrite its inputs.
         before = _pytree.tree_map_only(torch.Tensor, lambda item: item.detach().clone(), (tuple(args), dict(kwargs)))
         result = func(*args, **kwargs)
         if self._stop.what == DEBUGGER:
@@ -65,14 +65,14 @@ class Stopping:
 def smallest_part(
     func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return a part of what an operation was called with that gives what is not finite as well.
+    """Return a part of an operation's arguments that still gives a non-finite result.
 
     Returns:
-        The arguments, by position and by name; None: all of them are needed.
+        Positional and keyword arguments; None: all of them are needed.
 
     Args:
         func: The operation.
-        args, kwargs: What it was called with.
+        args, kwargs: Its arguments.
     """
     outputs = [item for item in _tensors(_again(func, args, kwargs)) if _is_bad(item)]
     inputs = _tensors((args, kwargs))
@@ -102,12 +102,12 @@ def smallest_part(
 def call_text(
     func: Function, args: Sequence[Any], kwargs: Mapping[str, Any], where: tuple[str, ...], *, parts: bool
 ) -> tuple[OperationText, dict[str, RawTensor]]:
-    """Return a call as text, and the tensors that are too large to be written out.
+    """Return a call as text, and the tensors that are too large for literals.
 
     Args:
         func: The operation.
-        args, kwargs: What it is called with.
-        where: Sentences that say where it was found.
+        args, kwargs: Its arguments.
+        where: Sentences about where it was found.
         parts: See `OperationText`.
     """
     writing = _Writing()
@@ -150,18 +150,18 @@ class _Writing:
 def _number(value: Any) -> str:
     if isinstance(value, complex):
         return f"complex({_number(value.real)}, {_number(value.imag)})"
-    # Python reads what it writes to the last bit, but for what is no number.
+    # Python's repr of a float is exact, except for NaN and infinities.
     text = repr(value)
     return f'float("{text}")' if text in ("nan", "inf", "-inf") else text
 
 
 def _again(func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what an operation gives for copies of its arguments; None where it refuses them."""
+    """Return the result of an operation for copies of its arguments; None if it raises."""
     copies = _pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), dict(kwargs)))
     try:
         return func(*copies[0], **copies[1])
     except (RuntimeError, IndexError, ValueError, TypeError):
-        return None  # a part of the shapes alone does not fit together
+        return None  # the shapes of the parts do not match
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -173,10 +173,10 @@ def _is_bad(tensor: torch.Tensor) -> bool:
 
 
 def _debug(name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
-    """Open the debugger in the user's frame; it returns where the user goes on."""
+    """Open the debugger in the user's frame; returns when the user continues."""
     frame: FrameType = user_frame() or sys._getframe(1)
     print(f"\n{name}: its inputs are bad_inputs, its outputs bad_outputs; c continues.", flush=True)
-    # There, because they are at hand in every frame that one goes to.
+    # As builtins, because they are available in every frame.
     at_hand = {"bad_inputs": inputs, "bad_outputs": outputs}
     vars(builtins).update(at_hand)
     debugger = pdb.Pdb(skip=["barograph.*", "torch.*"])

@@ -1,4 +1,4 @@
-"""Tries a remedy on a held step: makes the update, and some steps after it."""
+"""Tries a remedy on a saved step: makes the update, and some steps after it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TorchTrial:
     """One remedy being tried.
 
     Args:
-        remedy: Which.
-        steps: How many steps are made after the held one.
+        remedy: The remedy.
+        steps: Number of steps after the saved one.
     """
 
     def __init__(self, remedy: Remedy, steps: int) -> None:
@@ -35,16 +35,16 @@ class TorchTrial:
         self._losses: list[float] = []
 
     def begin(self) -> None:
-        """Do what has to be done before the step's forward pass."""
+        """Prepare the step's forward pass."""
         if self._casting is not None:
             self._casting.begin()
 
     def backward(self) -> AbstractContextManager[None]:
-        """Return what stands around a backward pass: nothing of a remedy for the forward pass reaches into it."""
+        """Return a context for a backward pass, in which remedies for the forward pass have no effect."""
         return nullcontext() if self._casting is None else self._casting.paused()
 
     def before_update(self, optimizer: Any, loss: float) -> None:
-        """Do what has to be done to the gradients, or to the optimizer, of the held step."""
+        """Change the gradients or the optimizer of the saved step."""
         parameters = list(parameters_of(optimizer))
         self._update.enter_context(self.backward())
         if self._remedy.name == "clip":
@@ -60,7 +60,7 @@ class TorchTrial:
         self._finite = self._finite and math.isfinite(loss) and all(map(math.isfinite, norms))
 
     def after_update(self, optimizer: Any) -> Trial | None:
-        """Look at the weights; return what came of it all once the last step was made, or something is lost."""
+        """Check the weights; return the result after the last step or the first non-finite one."""
         parameters = list(parameters_of(optimizer))
         self._update.close()
         moved = math.hypot(*norms_of([item.detach() - before for item, before in zip(parameters, self._before,

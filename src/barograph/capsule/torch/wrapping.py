@@ -8,12 +8,12 @@ from typing import Any
 
 
 def wrap(holder: Any, name: str, around: Callable[[Callable[..., Any], Any, Any], Any]) -> None:
-    """Have `around` called with the original, and with what it was called with.
+    """Replace a function by `around`, which is called with the original and its arguments.
 
     Args:
-        holder: A module or a class; where it has nothing of that name, nothing is done.
-        name: Of the function.
-        around: Returns what the caller gets.
+        holder: Module or class; nothing happens if it lacks the function.
+        name: Name of the function.
+        around: Returns the result for the caller.
     """
     original = getattr(holder, name, None)
     if original is None:

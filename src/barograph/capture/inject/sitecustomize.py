@@ -1,4 +1,5 @@
-"""Runs at the start of every Python that `barograph run` or `barograph replay` starts: its folder leads PYTHONPATH.
+"""Runs at the start of every Python that `barograph run` or `barograph replay` starts: its folder is first in
+PYTHONPATH.
 
 It arms the recording, or the replay, which begins if and when the process imports a framework, and then runs the
 `sitecustomize` that this one hides, if there is one. It must never fail and never print for a process
@@ -14,10 +15,10 @@ _ARMED_BY = {
     "BAROGRAPH_LAUNCH": ("barograph.capture.autostart", "recorded"),
     "BAROGRAPH_REPLAY": ("barograph.capsule.taking_over", "replayed"),
 }
-"""What stands in the environment, to the module whose `arm` waits for the framework, and what is done then."""
+"""Environment variables, the module whose `arm` waits for a framework, and the action for messages."""
 
 _FRAMEWORKS = ("torch", "tensorflow", "jax", "xgboost", "lightgbm")
-"""A Python with none of these trains nothing that would be missed."""
+"""A Python without any of these cannot train anything that is recorded automatically."""
 
 
 def _arm() -> None:

@@ -23,10 +23,10 @@ class _Part:
     """A value that is `factor` times a sum over the values of a loss function.
 
     Attributes:
-        name: Of the loss function.
-        count: How many values it returned.
+        name: Name of the loss function.
+        count: Number of its values.
         factor: See above.
-        turn: It is the mean already, one a turn of a loop.
+        turn: It is already the mean, one per iteration of a loop.
     """
 
     name: str
@@ -41,9 +41,9 @@ class _Part:
 
 
 def losses_alone(jaxpr: Any) -> tuple[str, ...]:
-    """Return of each result of a traced step the loss function whose mean it is; "" where it is none.
+    """Return for each result of a traced step the loss function whose mean it is; "" if none.
 
-    Of a loop of steps, the result that has the mean of each turn.
+    For a loop of steps, the result with the mean of each iteration.
     """
     found = _walk(jaxpr, [None] * len(jaxpr.invars))
     return tuple(part.name if part is not None and _is_whole(part, atom.aval) else ""
@@ -97,7 +97,7 @@ def _one(eqn: Any, parts: list[_Part | None]) -> _Part | None:
 
 
 def _number(atom: Any) -> float | None:
-    """Return the number that stands in the trace itself."""
+    """Return the value of a literal."""
     if not isinstance(atom, core.Literal) or np.ndim(atom.val) != 0:
         return None
     return float(atom.val)

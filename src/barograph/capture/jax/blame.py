@@ -19,13 +19,13 @@ from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
 
 _MOST_KEPT_BYTES = 256 * 2**20
-"""Of all calls together whose loss is not known yet. Their weights would be free memory else."""
+"""Limit over all calls with pending losses: their inputs would otherwise be freed."""
 
 _MOST_CALLS = 32
-"""Of those: a host does not run farther ahead of its device than about that."""
+"""Maximum number of such calls: a host does not run much further ahead of its device."""
 
 _MOST_LOOKS = 3
-"""What was spoilt once stays so: each further loss says the same, of what the step was given."""
+"""Maximum number of searches: after the first non-finite step, all later ones have non-finite inputs."""
 
 Given = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -43,7 +43,7 @@ class Blame:
     """Checks the losses of one observed step.
 
     Args:
-        integration: Told of the operation.
+        integration: Records the operation.
     """
 
     def __init__(self, integration: ArrayIntegration) -> None:
@@ -52,12 +52,12 @@ class Blame:
         self._looks = 0
 
     def take(self, loss: float | Callable[[], float], program: Program | None, given: Given | None) -> None:
-        """Take in the loss of a call that makes one step, where it is there, or a function that waits for it.
+        """Check the loss of a call with one step, now or when it is available.
 
         Args:
-            loss: It.
-            program: That was traced of the step; None: there is none.
-            given: What the call was given; None: that is not known.
+            loss: The loss, or a function that waits for it.
+            program: Traced program of the step; None: there is none.
+            given: Inputs of the call; None: unknown.
         """
         if given is None or program is None or program.many_devices or self._looks >= _MOST_LOOKS:
             return
@@ -71,7 +71,8 @@ class Blame:
             self._integration.defer(lambda buffer: self._look_late(loss, call, buffer))
 
     def _may_keep(self, program: Program) -> bool:
-        """Return whether what a call was given may stay until its loss is known; what it gives away is gone by then."""
+        """Return whether the inputs of a call may be kept until its loss is available; donated ones are gone by
+        then."""
         if program.gives_away or len(self._kept) >= _MOST_CALLS:
             return False
         kept_bytes = sum(call.program.given_bytes for call in list(self._kept))

@@ -7,11 +7,11 @@ from typing import Any
 
 CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
                    "custom_vjp_call"})
-"""Operations that call one, once: no loops, and no branches."""
+"""Operations that call one function once: not loops or branches."""
 
 
 def called(eqn: Any) -> tuple[Any, Sequence[Any]] | None:
-    """Return the traced function that an operation calls, and what that closes over; None: it calls none."""
+    """Return the function that an operation calls, and its constants; None: it calls none."""
     inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     if eqn.primitive.name not in CALLS or inner is None:
         return None
@@ -19,9 +19,9 @@ def called(eqn: Any) -> tuple[Any, Sequence[Any]] | None:
 
 
 def scanned(eqn: Any) -> tuple[int, int]:
-    """Return how many operands of a `scan` every turn is given, and how many each turn hands to the next."""
+    """Return the numbers of constant and of carried operands of a `scan`."""
     if "num_carry" in eqn.params:
         return eqn.params["num_consts"], eqn.params["num_carry"]
-    # From JAX 0.11 on operands stand apart as what they are.
+    # Since JAX 0.11, operands are grouped by their role.
     constants, carried, _ = eqn.params["ft_in"].unpack()
     return len(constants), len(carried)

@@ -14,10 +14,10 @@ class _Part:
     """A part of the arguments or of the results.
 
     Attributes:
-        structure: Of its tree.
+        structure: Structure of its tree.
         kinds: Shape and type of each array.
-        numbers: Of its arrays, among all.
-        place: Among the arguments, or the results.
+        numbers: Indices of its arrays.
+        place: Position among the arguments, or the results.
     """
 
     structure: Any
@@ -26,15 +26,19 @@ class _Part:
     place: int
 
     def continues(self, given: _Part) -> bool:
-        """Return whether this result can take the place of an argument."""
+        """Return whether this result can replace an argument."""
         if not self.numbers or self.structure != given.structure or self.kinds != given.kinds:
             return False
-        # An array on its own could be anything; one that comes where it was given is the same.
+        # A single array could be anything; in the same position it is the same.
         return len(self.numbers) > 1 or (self.place == given.place and bool(self.kinds[0][0]))
 
 
 def carried_on(args: Any, results: Any) -> Mapping[int, int]:
-    """Return which result takes the place of which argument, by their numbers.
+    """Return which result replaces which argument in the next call, by index.
+
+    Args:
+        args: Arguments of the function, `(args, kwargs)`, as shapes.
+        results: Its results, as shapes.
 
     Args:
         args: What the function is given, `(args, kwargs)`, as shapes.
@@ -70,7 +74,7 @@ def _parts_of(group: Any, numbers: Any) -> Iterator[_Part]:
 
 
 def _results_of(tree: Any, numbers: Any, place: int) -> Iterator[_Part]:
-    """Yield each part of the results, the greater ones first."""
+    """Yield each part of the results, larger ones first."""
     yield _part(tree, numbers, place)
     if type(tree) in (tuple, list):
         for number, child in enumerate(tree):
@@ -83,7 +87,7 @@ def _part(tree: Any, numbers: Any, place: int) -> _Part:
 
 
 def _common_beginning(args: Any, results: Any) -> Mapping[int, int]:
-    """Return how far arguments and results begin alike, where a library hands its objects over as bare lists."""
+    """Return the common prefix of arguments and results, for libraries that pass objects as flat lists."""
     ours = [(number, _kind(leaf)) for number, leaf in enumerate(jax.tree.leaves(results))]
     if ours and not ours[0][1][0] and len(ours) > 1:
         ours = ours[1:]  # Equinox returns a marker first

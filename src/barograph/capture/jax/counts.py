@@ -9,7 +9,12 @@ import numpy as np
 
 
 def updates_before(tree: Any) -> int:
-    """Return the updates that were made with the optimizer state in a tree; 0 where nothing counts them.
+    """Return the number of updates made with the optimizer state in a tree; 0 without a counter.
+
+    Plain SGD has no counter. `optax.MultiSteps` is ignored, because it counts updates, while each call is a step.
+
+    Args:
+        tree: Arguments of a step, with their arrays.
 
     Plain SGD keeps no count. Nor is one told of `optax.MultiSteps`, which counts updates, where each call is a step.
 
@@ -24,9 +29,9 @@ def updates_before(tree: Any) -> int:
     states = [leaf for leaf in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(leaf)]
     if any("count" not in state._fields for state in states):
         return 0
-    # Flax NNX keeps each in a box of its own.
+    # Flax NNX wraps each count in a box.
     counts = [np.asarray(count) for state in states for count in jax.tree.leaves(state.count)]
-    # Of several devices, or of models side by side, all have come as far.
+    # With several devices or parallel models, all have made the same number.
     return max((int(count.max()) for count in counts if count.size and count.dtype.kind in "iu"), default=0)
 
 

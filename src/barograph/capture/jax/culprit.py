@@ -22,22 +22,22 @@ _BELOW_DOMAIN: Mapping[str, tuple[float, str]] = {
     "log": (0.0, "log_of_negative"), "log1p": (-1.0, "log_of_negative"), "log2": (0.0, "log_of_negative"),
     "sqrt": (0.0, "sqrt_of_negative"), "rsqrt": (0.0, "sqrt_of_negative"),
 }
-"""Operations to the end of their domain, and their name where they were given less."""
+"""Operations with the limit of their domain, and their name for inputs beyond it."""
 
 _GIVEN = ""
-"""Of what the step was given: no operation is to blame."""
+"""Stands for non-finite inputs of the step: no operation is the cause."""
 
 
 def bad_operation(closed: Any, leaves: Sequence[Any]) -> str:
-    """Return the operation that was given finite numbers and made of them what the loss is not finite for.
+    """Return the operation that made the non-finite values of the loss from finite ones.
 
     Args:
         closed: The traced step.
-        leaves: The arrays that it was given, which must still be there.
+        leaves: Its input arrays, which must not be donated.
 
     Returns:
-        "log", "exp", "div", "sqrt", or JAX's own name of another; "" where what the step was given is to blame, where
-        its results are finite, or where the step is too long to be looked through.
+        "log", "exp", "div", "sqrt", or JAX's name of another operation; "" if an input of the step is non-finite, its
+        results are finite, or the step is too long.
     """
     if _length(closed.jaxpr) > _MOST_OPERATIONS or any(_is_gone(leaf) for leaf in leaves):
         return ""
@@ -45,7 +45,7 @@ def bad_operation(closed: Any, leaves: Sequence[Any]) -> str:
     known.update(zip(closed.jaxpr.invars, leaves, strict=True))
     origins = {var: _GIVEN for var, value in known.items() if not _is_finite(value)}
     found = _run(closed.jaxpr, known, origins)
-    # A number first: it is the loss.
+    # A scalar first: it is the loss.
     results = sorted(zip(closed.jaxpr.outvars, found, strict=True), key=lambda pair: jnp.ndim(pair[1]))
     return next((origins.get(atom, _GIVEN) for atom, value in results
                  if not isinstance(atom, core.Literal) and not _is_finite(value)), "")
@@ -78,7 +78,7 @@ def _variables(atoms: Sequence[Any]) -> set[Any]:
 
 
 def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any], list[str | None]]:
-    """Return the results of an operation, and of each where it stopped being finite; None: in this operation."""
+    """Return the results of an operation, and for each the origin of non-finite values; None: this operation."""
     if eqn.primitive is MARK:
         return given[:1], [bad[0] if bad else None]
     inner = called(eqn)
@@ -95,7 +95,7 @@ def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any]
     with eqn.ctx.manager:
         found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
     results = found if eqn.primitive.multiple_results else [found]
-    # An infinite number that stands in the program itself, as in a mask, is meant.
+    # An infinite literal, as in a mask, is intended.
     meant = bad or [_GIVEN for part in given if not _is_finite(part)]
     return results, [meant[0] if meant else None] * len(results)
 

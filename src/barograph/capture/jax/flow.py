@@ -1,8 +1,8 @@
 """Data flow of a traced function: decides which copy of a marked tensor to read.
 
-A compiler sums what it has just computed in one loop, without writing it to memory. Where that is read as well, it has
-to be there, and is summed by another loop, which adds up in another order: training goes on from other last bits. So
-of a tensor that goes into nothing but a sum, another is made for us to read, of what lies in memory anyway.
+A compiler sums new values in the loop that computes them, without storing them. If a value is read as well, it is
+stored and summed in another loop, in another order, which changes the last bits of the training. So for a tensor that
+is only summed, we read a second copy, computed from values that are stored anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barograph.capture.jax.meshes import explicit_axes
 
 _SUMS = frozenset({"argmax", "argmin", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
                    "reduce_sum", "reduce_xor"})
-"""Operations that make one number of many."""
+"""Operations that reduce many numbers to one."""
 
 _ADDITIONS = frozenset({"add", "add_any"})
 
@@ -32,10 +32,10 @@ _ONE_BY_ONE = _AS_IT_IS | frozenset({
     "expm1", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne",
     "neg", "not", "or", "pow", "reduce_precision", "reshape", "rsqrt", "select_n", "sign", "sin", "sqrt", "square",
     "squeeze", "stop_gradient", "sub", "tanh", "transpose"})
-"""Operations whose every result is made of one element of each operand, which are computed within the loop of a sum."""
+"""Elementwise operations, which are computed within the loop of a sum."""
 
 _DEEPEST = 24
-"""Operations that are made once more, one upon another: a layer's own, by far."""
+"""Maximum depth of recomputed operations, far above that of a layer."""
 
 
 class Flow:
@@ -43,7 +43,7 @@ class Flow:
 
     Args:
         jaxpr: The function.
-        outermost: It is no part of another, which goes on with what it returns.
+        outermost: It is not nested in another function, which would use its results.
     """
 
     def __init__(self, jaxpr: Any, *, outermost: bool = True) -> None:
@@ -63,15 +63,15 @@ class Flow:
             self._users.setdefault(atom, []).append(eqn)
 
     def made_by(self, atom: Any) -> Any:
-        """Return the operation that makes a value; None: it is given, or stands in the trace itself."""
+        """Return the operation that makes a value; None: an argument or a literal."""
         return None if isinstance(atom, core.Literal) else self._made.get(atom)
 
     def read_at(self, mark: Any, value: Callable[[Any], Any]) -> Any:
-        """Return what is read at a mark: its tensor, or one like it, where that goes into nothing but a sum.
+        """Return the tensor to read at a mark: the marked one, or a copy if it is only summed.
 
         Args:
-            mark: The operation that marks.
-            value: What a variable holds.
+            mark: The marking operation.
+            value: Returns the value of a variable.
         """
         origin = self._origin(mark.invars[0])
         eqn = self.made_by(origin)
@@ -80,11 +80,11 @@ class Flow:
         return self._again(origin, eqn, value, {}, _DEEPEST)
 
     def feels_order(self, variable: Any) -> bool:
-        """Return whether it matters to other bits than its own in what order the elements of a value lie in memory.
+        """Return whether the memory layout of a value can change bits of other values.
 
-        So it is where what is made of it, element by element, is summed, or is a product to which another is added: of
-        the two the compiler rounds one, and which one goes by how they lie. (Of products that are subtracted, as by SGD
-        with momentum, that was looked for and not found.) And where it goes is not always known.
+        That is so if elementwise results of it are summed, or are a product that is added to another: the compiler
+        rounds one of the two products, depending on their layout. (Differences of products, as in SGD with momentum,
+        were tested without such an effect.) It is also assumed if the uses are unknown.
         """
         left, met = [variable], set[int]()
         while left:
@@ -105,7 +105,7 @@ class Flow:
             maker is not None and maker.primitive.name == "mul" for maker in makers)
 
     def _goes_into_a_sum(self, variable: Any) -> bool:
-        """Return whether one operation after the other uses a value and nothing else does, until it is summed."""
+        """Return whether a chain of single uses of a value ends in a sum."""
         while len(users := self._uses(variable)) == 1 and users[0] is not None:
             if users[0].primitive.name in _SUMS:
                 return True
@@ -116,7 +116,7 @@ class Flow:
         return False
 
     def _made_of(self, variable: Any, eqn: Any) -> list[Any]:
-        """Return which results of an operation are made of a value: of a function that is called not all need be."""
+        """Return the results of an operation that depend on a value; for a called function these may not be all."""
         function = called(eqn)
         if function is None:
             return list(eqn.outvars)
@@ -130,13 +130,13 @@ class Flow:
                 if not isinstance(within, core.Literal) and within in reached]
 
     def _origin(self, atom: Any) -> Any:
-        """Return the variable whose value another has, marked or copied."""
+        """Return the variable that a marked or copied variable has its value from."""
         while (eqn := self.made_by(atom)) is not None and _hands_on(eqn):
             atom = eqn.invars[0]
         return atom
 
     def _uses(self, variable: Any) -> list[Any]:
-        """Return the operations that use a value, marked or copied or as it is; None: it is a result."""
+        """Return the operations that use a value, directly, marked or copied; None: it is a result."""
         found, left = [], [variable]
         while left:
             for eqn in self._users.get(left.pop(), ()):
@@ -147,7 +147,7 @@ class Flow:
         return found
 
     def _again(self, variable: Any, eqn: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
-        """Return what an operation makes of its operands, made once more; `known`: what has been, by variable."""
+        """Return a recomputed result of an operation; `known` caches recomputed values by variable."""
         if variable not in known:
             operands = [self._operand(operand, value, known, depth - 1) for operand in eqn.invars]
             with eqn.ctx.manager:
@@ -160,7 +160,7 @@ class Flow:
         if isinstance(origin, core.Literal):
             return origin.val
         eqn = self.made_by(origin)
-        # What is read as it is lies in memory anyway.
+        # Values used directly are stored anyway.
         if eqn is not None and depth and _is_one_by_one(eqn) and (
                 origin not in self._marked or self._goes_into_a_sum(origin)):
             return self._again(origin, eqn, value, known, depth)
@@ -170,7 +170,7 @@ class Flow:
 
 
 def _as_another(tensor: Any) -> Any:
-    """Return what the compiler takes for another tensor: it would see that all is the same, and make it once."""
+    """Return the tensor such that the compiler does not recognize it, which would merge both computations."""
     if not isinstance(tensor, jax.core.Tracer) or not tensor.shape:
         return tensor
     if explicit_axes(tensor):
@@ -183,7 +183,7 @@ def _hands_on(eqn: Any) -> bool:
 
 
 def _is_one_by_one(eqn: Any) -> bool:
-    """Return whether an operation is made element by element, or calls a function of nothing but such."""
+    """Return whether an operation is elementwise, or calls a function of only such operations."""
     function = called(eqn)
     if function is None:
         return eqn.primitive.name in _ONE_BY_ONE

@@ -1,7 +1,7 @@
 """Statistics computed by the native loop inside a compiled program, on the CPU.
 
-The host's twin of `reduce`. What a program returns must stay in memory until it is read; what it calls the loop for
-need not. And the figures are those of every other integration, to the last bit.
+The host's counterpart of `reduce`. Results of a program stay in memory until they are read, while inputs of native
+calls need not. And the statistics are bit-identical to those of every other integration.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Told = Mapping[str, Any]
-"""Of one tensor: `moments`, and where they are asked for `bins` and `columns`, the statistics of its units; being
-traced, or fetched. Numbers of 64 bits, which a program may not have, are two words of 32 on the last axis."""
+"""Statistics of one tensor: `moments` and, if requested, `bins` and `columns` (per unit); traced or fetched. 64-bit
+numbers, which a program may not support, are two 32-bit words on the last axis."""
 
 _TARGET = "barograph_summarize"
 _WORDS = 2
@@ -35,7 +35,7 @@ _NOT_ASKED = -1
 
 
 def is_on_host() -> bool:
-    """Return whether compiled programs run where we do."""
+    """Return whether compiled programs run on the host."""
     return all(device.platform == "cpu" for device in jax.devices())
 
 
@@ -45,7 +45,7 @@ def is_there() -> bool:
     handler = native.xla_handler()
     if handler is None:
         return False
-    # Told of it before it has begun, XLA would refuse in the middle of somebody else's first operation.
+    # Registering before XLA is initialized would fail in the user's first operation.
     jax.devices("cpu")
     try:
         jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
@@ -55,7 +55,7 @@ def is_there() -> bool:
 
 
 def takes(array: Any) -> bool:
-    """Return whether there are statistics of such a traced tensor that the native loop can make."""
+    """Return whether the native loop supports a traced tensor."""
     return not explicit_axes(array) and jnp.dtype(array.dtype).name in native.DTYPE_CODES
 
 
@@ -66,13 +66,13 @@ def tell(
     """Return the statistics of all elements.
 
     Args:
-        array: Being traced.
-        histogram: What histogram is taken.
-        order: The axes as they lie in memory, the outermost first, and are then read; (): in the order of their
-            numbers. Where they do not lie so, the program copies them. Not where units are asked for.
-        fixed: The compiler is held to that order wherever it uses the array.
-        units: The last axis tells units apart, each with statistics of its own; not that of a vector.
-        bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
+        array: Traced array.
+        histogram: Histogram mode.
+        order: Axes in memory order, the outermost first, in which they are read; (): in order of their numbers. If the
+            layout differs, the program copies the array. Not with units.
+        fixed: The compiler must use that layout for all uses of the array.
+        units: The last axis is that of units, each with its own statistics; not for a vector.
+        bound: Elements of units with |x| >= bound count as beyond; NaN: none.
     """
     units = units and array.ndim > 1 and array.shape[-1] > 0
     shapes = {**_shapes(histogram), **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
@@ -85,13 +85,13 @@ def tell(
 def tell_change(
     array: Any, before: Any, histogram: Histogram | None, of_change: Histogram
 ) -> tuple[Told | None, Told]:  # fmt: skip
-    """Return the statistics of all elements, and of how they differ from others; both are read once.
+    """Return the statistics of all elements, and of their differences from others, in one pass.
 
     Args:
-        array: Being traced.
-        before: The others, of the same shape and type.
-        histogram: What histogram is taken of the elements; None: they are not asked for, and None is returned.
-        of_change: What histogram is taken of the differences.
+        array: Traced array.
+        before: The others, with the same shape and type.
+        histogram: Histogram mode of the elements; None: not requested, and None is returned.
+        of_change: Histogram mode of the differences.
     """
     shapes = [*([] if histogram is None else [_shapes(histogram)]), _shapes(of_change)]
     *itself, change = _call([flat(array), flat(before)], shapes, None,
@@ -100,11 +100,11 @@ def tell_change(
 
 
 def flat(array: Any, *, units: bool = False) -> Any:
-    """Return an array with its elements side by side, or its units, in a shape that is not its own.
+    """Return an array flattened, or flattened to (rows, units).
 
-    What makes an array may lay it out only for what uses it next, and the compiler goes on without that where nobody
-    else asks for it: a product of matrices has two axes, whatever it is the gradient of, and the sum of its squares is
-    made of these. Of a layout of our own the step's own can still be left out.
+    Otherwise the compiler would use the layout of our call for the operation that makes the array: a matrix product has
+    two axes whatever its shape as a gradient, and the sum of its squares follows them. A reshape of our own leaves
+    the layout of the step free.
     """
     shape = (-1, array.shape[-1]) if units else (-1,)
     return array.reshape((1, *shape) if array.ndim == len(shape) else shape)
@@ -124,17 +124,17 @@ def _call(arrays: Sequence[Any], shapes: Sequence[Mapping[str, tuple[int, ...]]]
 
 
 def moments_of(words: Any) -> NDArray[np.float64]:
-    """Return rows of moments, shape (…, 10), as they were told."""
+    """Return rows of moments, shape (…, 10), from the program's words."""
     rows = np.asarray(words).view(np.float64)
-    # Zeros stand for a branch that was not taken.
+    # Zeros mean a branch that was not taken.
     return np.where(rows[..., :1] > 0, rows, identity_rows(1)[0])
 
 
 def bins_of(words: Any) -> NDArray[np.int64]:
-    """Return histograms, shape (…, 512), as they were told."""
+    """Return histograms, shape (…, 512), from the program's words."""
     return np.asarray(words).view(np.int64)
 
 
 def columns_of(words: Any) -> NDArray[np.float64]:
-    """Return the statistics of units, shape (…, units, 7), as they were told."""
+    """Return the statistics of units, shape (…, units, 7), from the program's words."""
     return np.asarray(words).view(np.float64)

@@ -28,10 +28,10 @@ class JaxGuard:
     """Checks the gradient measurements of each call.
 
     Args:
-        integration: Of the series of steps.
-        settings: What is held, and what is done then.
+        integration: Integration of the series of steps.
+        settings: Settings of the flight recorder.
         compiled: The step.
-        loss: Finds the loss among what it returns; None: it is looked for.
+        loss: Finds the loss in its results; None: search.
     """
 
     def __init__(self, integration: ArrayIntegration, settings: RecorderSettings, compiled: Compiled,
@@ -43,23 +43,22 @@ class JaxGuard:
 
     @property
     def bound(self) -> float:
-        """The greatest norm of all gradients that may pass."""
+        """Maximum norm of all gradients of an accepted update."""
         return math.inf if self._settings.norm_above is None else self._settings.norm_above
 
     @property
     def keeps(self) -> bool:
-        """Whether a step may have to be undone once it was made."""
+        """Whether a step may have to be undone after it was made."""
         return self._settings.loss_above is not None or self._settings.when is not None
 
     def looks(self, harvested: Harvested, steps: int) -> tuple[int, ...]:
-        """Judge the steps of a call, save the call where one was held, and return which were.
+        """Check the steps of a call, save the call if any is withheld, and return those steps.
 
-        Waits for the device, once a call.
+        Waits for the device, once per call.
 
         Args:
-            harvested: What the call was given and returned. Where a held step is to be undone here, its results are
-                put back to what they were.
-            steps: How many the call made.
+            harvested: Inputs and results of the call. If a step is undone here, its results are restored.
+            steps: Number of steps of the call.
         """
         held: list[int] = []
         for step, (update, bad) in enumerate(updates_seen(harvested, steps, self._loss, first=self._integration.step)):
@@ -81,7 +80,7 @@ class JaxGuard:
         return self._asked_for.verdict(update, numbers)
 
     def _hold(self, verdict: Verdict, harvested: Harvested, step: int, steps: int) -> None:
-        """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
+        """Save the call, and make sure that the update is withheld, also after an error of ours."""
         number = self._integration.step + step
         withheld = self._put_back(verdict, harvested, steps)
         self._held.hold(
@@ -90,7 +89,7 @@ class JaxGuard:
             could_not="" if withheld else "the step returns no new state")
 
     def _packed(self, harvested: Harvested) -> Packed:
-        """Return what a call was given, and what the user's own function makes of that."""
+        """Return the inputs of a call, and the answer of the user's function."""
         packed = packed_call(harvested, self._compiled.name)
         program = harvested.version.program
         try:
@@ -102,7 +101,7 @@ class JaxGuard:
         return packed
 
     def _put_back(self, verdict: Verdict, harvested: Harvested, steps: int) -> bool:
-        """Put what a call carries on back where the compiled step has not; return whether its update is withheld."""
+        """Restore carried values unless the compiled step has; return whether the update is withheld."""
         carried = harvested.version.program.carried
         if _in_the_step(verdict) and (steps > 1 or carried):
             return True
@@ -116,15 +115,15 @@ class JaxGuard:
 def updates_seen(
     harvested: Harvested, steps: int, loss: Callable[[Any], Any] | None, *, first: int
 ) -> Iterator[tuple[UpdateSeen, list[str]]]:
-    """Yield of each step of a call what is known of it, and the paths of gradients that are not finite.
+    """Yield the measurements of each step of a call, and the paths of non-finite gradients.
 
     Waits for the device.
 
     Args:
-        harvested: What the call returned.
-        steps: How many it made.
-        loss: Finds the loss; None: it is looked for.
-        first: Number of the first.
+        harvested: Results of the call.
+        steps: Number of steps.
+        loss: Finds the loss; None: search.
+        first: Number of the first step.
     """
     judged = _judged(harvested, steps)
     losses = losses_in(harvested.results, steps, loss, mapped=harvested.version.program.is_mapped)
@@ -141,7 +140,7 @@ def _in_the_step(verdict: Verdict) -> bool:
 
 
 def _judged(harvested: Harvested, steps: int) -> dict[str, list[tuple[float, bool]]]:
-    """Return of each gradient the sum of squares, and whether it is not finite, in each step of a call."""
+    """Return the sum of squares of each gradient, and whether it is non-finite, in each step of a call."""
     found = {}
     for item, value in zip(harvested.version.found, harvested.values, strict=True):
         if item.mark.role == GATE:

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from barograph.capture.jax.products import Product
 
 _Around = tuple[int, ...]
-"""The loops and branches that something stands in, each by its identity."""
+"""The loops and branches around an operation, each by its identity."""
 
 Wants = Callable[[Mark], Taking | None]
-"""Says what is taken of a marked tensor; None: nothing."""
+"""Returns what to record of a marked tensor; None: nothing."""
 
 GATE = "gate"
-"""The role of what the update is judged by: of each gradient the sum of squares, and 1 where it is not finite."""
+"""Role of the gradient measurements: for each gradient the sum of squares, and 1 if it is non-finite."""
 
 DEVICES = "devices"
-"""The axis of what each device of a `shard_map` or `pmap` has."""
+"""Axis of the devices of a `shard_map` or `pmap`."""
 
 _WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
 _OF_STEPS = frozenset({Kind.GRADIENT, Kind.UPDATE})
@@ -52,13 +52,13 @@ class Found:
     """An additional result of a transformed step.
 
     Attributes:
-        mark: What it is.
-        taking: What is taken of it.
-        shape: Of the tensor.
-        dtype: Of its elements.
-        whole: The tensor itself, or an array of whole numbers, and not what `reduce` makes of it.
-        parts: Shapes of its statistics: of those that the native loop tells, or that `reduce` makes; None: it is whole.
-        axes: What the leading axes are, the outermost first: the number of a scan, or `DEVICES`.
+        mark: Its mark.
+        taking: What to record of it.
+        shape: Shape of the tensor.
+        dtype: Type of its elements.
+        whole: The tensor itself, or an array of integers, rather than statistics.
+        parts: Shapes of its statistics, from the native loop or from `reduce`; None: it is whole.
+        axes: Meanings of the leading axes, the outermost first: the number of a scan, or `DEVICES`.
     """
 
     mark: Mark
@@ -71,7 +71,7 @@ class Found:
 
     @property
     def is_told(self) -> bool:
-        """Whether it is the native loop that tells of it."""
+        """Whether the native loop computes its statistics."""
         return self.parts is not None and "moments" in self.parts
 
 
@@ -80,10 +80,10 @@ class Lies:
     """The memory layout of a tensor's elements.
 
     Attributes:
-        array: That has them.
-        order: Its axes, the outermost first; (): as they are numbered.
-        fixed: The compiler is held to that order, by which it can do without a copy of its own for what it goes into;
-            not where that could come to other bits.
+        array: The tensor.
+        order: Its axes in memory order, the outermost first; (): by number.
+        fixed: The compiler must use that order, so that it need not copy the tensor for us; not if that could change
+            bits.
     """
 
     array: Any
@@ -96,18 +96,17 @@ class Basket:
     """Values collected while a step is traced again.
 
     Attributes:
-        wants: What is taken.
-        wholes: Tensors are returned whole outside of loops and branches: what reads them lies in the same memory.
+        wants: Returns what to record.
+        wholes: Return whole tensors outside loops and branches, because their reader shares the memory.
         calls: The program calls the native loop for statistics.
-        found: What they are.
-        values: What they are being traced as, in the same order.
-        scans: Loops met so far, which gives each its number.
-        passed_over: Marks within what cannot be looked into.
-        products: Layers' outputs by the identity of the operations that make them, which nothing marks.
-        changes: Paths of parameters whose update is what their weights change by: not what the optimizer returned.
-        loops: Loops and branches are looked into, and what runs on each device.
-        bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
-            greatest norm that is fit. None: nothing is judged.
+        found: Descriptions of the values.
+        values: Traced values, in the same order.
+        scans: Number of loops so far, which numbers them.
+        passed_over: Marks inside operations without accessible body.
+        products: Outputs of unmarked layers, by the identity of the operations that make them.
+        changes: Paths of parameters whose update is the change of weights rather than the optimizer's result.
+        loops: Search loops, branches and per-device functions.
+        bound: Maximum norm of gradients: a loop iteration that exceeds it keeps the carried values. None: no check.
     """
 
     wants: Wants
@@ -124,14 +123,14 @@ class Basket:
 
     def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None,
              read: Callable[[], Any] | None = None) -> None:
-        """Gather one marked tensor, and how it differs from what stood in its place before, where that is known.
+        """Collect one marked tensor, and its difference from the earlier one, if known.
 
         Args:
-            array: It.
-            mark: What it is.
-            before: What stood in its place; None: that is not known.
-            lies: How its elements lie in memory; None: as its axes are numbered, so far as is known.
-            read: Returns what the native loop is given in its place; None: it is given the tensor.
+            array: The tensor.
+            mark: Its mark.
+            before: The earlier tensor; None: unknown.
+            lies: Its memory layout; None: by axis number, as far as known.
+            read: Returns the input of the native loop; None: the tensor.
         """
         changes = mark.path in self.changes
         if mark.kind is Kind.UPDATE and changes:
@@ -156,7 +155,7 @@ class Basket:
             self._put(told, _told_of(array, change, of_change, told))
 
     def _is_told(self, array: Any, mark: Mark, taking: Taking) -> bool:
-        """Return whether the program calls the native loop for what is taken of an array."""
+        """Return whether the program calls the native loop for an array."""
         return self.calls and not taking.raw and not mark.role and foreign.takes(array)
 
     def _gather(
@@ -168,14 +167,14 @@ class Basket:
         units, known = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
         bound = math.nan if known is None else known
         if self._is_told(array, mark, taking):
-            # No barrier: the compiler then fuses what makes it as it would without us.
+            # No barrier, so that the compiler fuses its computation as it would without us.
             if lies is None or units:
                 lies = Lies(array if read is None else read())
             told = foreign.tell(lies.array, taking.histogram, order=lies.order, fixed=lies.fixed, units=units,
                                 bound=bound)
             self._put(told, _told_of(array, mark, taking, told))
             return
-        # So that it is an array of its own, which nobody gives away with the next call.
+        # Make it a separate array, which the next call cannot donate.
         value = lax.optimization_barrier(array)
         whole = taking.raw or bool(mark.role) or (self.wholes and not (self.calls and foreign.takes(array)))
         dtype = array.dtype if dtype is None else dtype
@@ -191,31 +190,31 @@ class Basket:
         self.found.append(found)
 
     def unfit(self) -> Any:
-        """Return whether the gradients gathered here are not fit for an update; those of loops were judged there."""
+        """Return whether the collected gradients exceed the bound; those of loops were checked there."""
         judged = [jnp.reshape(value, (-1, 2)) for item, value in zip(self.found, self.values, strict=True)
                   if item.mark.role == GATE and not any(axis != DEVICES for axis in item.axes)]
         if not judged or self.bound is None:
             return None
-        # Of devices that have the same gradients, the greatest stands for all.
+        # If devices have the same gradients, use the maximum.
         squares, bad = zip(*((part[:, 0].max(), part[:, 1].max()) for part in judged), strict=True)
         return (sum(bad) > 0) | (jnp.sqrt(sum(squares)) > self.bound)
 
     def handed_out(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return what a program hands out of it: each value, or None where it stands among what is put together."""
+        """Return the additional results of a program: each value, or None if it is among the joined ones."""
         together = places_of(self.found).numbers
         values = [None if number in together else value for number, value in enumerate(self.values)]
         return values, joined([self.values[number] for number in together])
 
     def within(self) -> Basket:
-        """Return another for the inside of a loop or a branch, where tensors are reduced."""
+        """Return a basket for the inside of a loop or a branch, where tensors are reduced."""
         return replace(self, wholes=False, found=[], values=[])
 
     def anew(self) -> Basket:
-        """Return it with nothing in it: the inside of a loop is traced more than once."""
+        """Return an empty copy: the inside of a loop is traced more than once."""
         return self.within()
 
     def add(self, inner: Basket, values: Sequence[Any], axis: str = "") -> None:
-        """Take over what was gathered inside, with an axis more."""
+        """Add the values collected inside, with an additional axis."""
         self.scans = max(self.scans, inner.scans)
         self.found += [replace(item, axes=(axis, *item.axes)) if axis else item for item in inner.found]
         self.values += values
@@ -225,8 +224,8 @@ class Returns(Protocol):
     """The additional results of a transformed step.
 
     Attributes:
-        found: What it is.
-        places: Where of that lies what is put together.
+        found: Their descriptions.
+        places: Positions of the joined ones.
     """
 
     @property
@@ -237,13 +236,13 @@ class Returns(Protocol):
 
 
 def places_of(found: Sequence[Found]) -> Places:
-    """Return where statistics lie that are put together: all but those of what is met in loops, or has 64 bits."""
+    """Return the positions of joined statistics: all except 64-bit ones and those inside loops."""
     return Places({number: item.parts for number, item in enumerate(found) if item.parts is not None and not item.axes
                    and (item.is_told or jnp.dtype(item.dtype).itemsize < 8)})
 
 
 def withheld(unfit: Any, before: Any, after: Any) -> Any:
-    """Return what stands after an update: as before, where its gradients were not fit."""
+    """Return the values after an update: the earlier ones if its gradients exceeded the bound."""
     return jnp.where(unfit, before, after)
 
 
@@ -256,9 +255,9 @@ def _shapes(statistics: Mapping[str, Any]) -> Shapes:
 
 
 def _difference(array: Any, before: Any) -> Any:
-    """Return what an array has changed by; computed in float32 where its own type has fewer bits."""
+    """Return the change of an array, in float32 for narrower types."""
     wide = array.dtype if array.dtype.itemsize >= 4 else jnp.float32
-    # Behind a barrier, as it is rounded: the compiler would take what it had before it was rounded.
+    # Behind a barrier, so that the compiler uses the rounded value rather than the one before rounding.
     return lax.optimization_barrier(array).astype(wide) - before.astype(wide)
 
 
@@ -268,7 +267,7 @@ def _judged(gradient: Any) -> Any:
 
 
 def marks_in(jaxpr: Any) -> bool:
-    """Return whether anything is marked in a traced function, at any depth."""
+    """Return whether a traced function contains marks, at any depth."""
     return any(eqn.primitive is MARK or any(map(marks_in, core.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
@@ -284,10 +283,10 @@ def marks_of(jaxpr: Any) -> list[Mark]:
 
 
 def changes_in(jaxpr: Any) -> frozenset[str]:
-    """Return the paths of updates that weights tell of as well, by what stood in their place before.
+    """Return the paths of updates that the weights also show, by their earlier values.
 
-    Where updates are applied for something else too, as to an average of the weights, or in a branch or a loop that
-    they are not made in, it is not known which weights are the update's, or not of each step.
+    If updates are applied for another purpose, too, such as averaging weights, or in another branch or loop than they
+    are made, it is unknown which weights belong to the update, or to each step.
     """
     told: dict[Kind, dict[str, list[_Around]]] = {Kind.UPDATE: {}, Kind.WEIGHT: {}}
     _look_for_changes(jaxpr, (), told)
@@ -317,7 +316,7 @@ def _look_for_changes(jaxpr: Any, around: _Around, told: Mapping[Kind, dict[str,
 
 
 def steps_in(jaxpr: Any) -> int:
-    """Return how many optimizer steps one call makes: the turns of the loops that an update is marked in."""
+    """Return the number of optimizer steps per call: the iterations of the loops around a marked update."""
     found = 1
     for eqn in jaxpr.eqns:
         for inner in core.jaxprs_in_params(eqn.params):
@@ -334,13 +333,13 @@ def _marks_steps(jaxpr: Any) -> bool:
 
 def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Basket, *, outermost: bool = True
             ) -> list[Any]:
-    """Evaluate a traced function while another is traced, gathering what is marked; return what it returns.
+    """Evaluate a traced function while another is traced, collect marked values, and return its results.
 
     Args:
-        jaxpr, consts: The function, and what it closes over.
-        args: It is called with.
-        basket: What is gathered goes there.
-        outermost: It is no part of another.
+        jaxpr, consts: The function and its constants.
+        args: Its arguments.
+        basket: Collects the values.
+        outermost: It is not nested in another.
     """
     known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
@@ -362,16 +361,16 @@ def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Bask
 
 
 def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | None:
-    """Return how the elements of a result lie in memory; None: as its axes are numbered, so far as is known.
+    """Return the memory layout of a result; None: by axis number, as far as known.
 
-    On a CPU what a convolution makes lies with its samples first and its channels last, and a product of matrices as
-    its operands stand. Gradients of kernels are such results, and are turned round only as they are used: read in
-    another order than they lie in, they would be copied for us alone.
+    On a CPU, results of a convolution have samples first and channels last, and a matrix product follows its operands.
+    Gradients of kernels are such results and are transposed only when used: reading them in another order would copy
+    them only for us.
 
     Args:
         eqn: The operation.
-        flow: Of the function that it is in.
-        value: What a variable holds.
+        flow: Data flow of its function.
+        value: Returns the value of a variable.
     """
     if eqn.primitive.name == "conv_general_dilated":
         samples, channels, *places = eqn.params["dimension_numbers"].out_spec
@@ -382,7 +381,7 @@ def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | Non
         return None
     if eqn.primitive is MARK:
         return _as_it_lies(source, flow, value)
-    # Of two axes the compiler makes the product the other way round.
+    # For two axes the compiler swaps the operands.
     if eqn.primitive.name == "transpose" and source.primitive.name == "dot_general" and len(
             eqn.params["permutation"]) > 2:
         return Lies(value(eqn.invars[0]))
@@ -390,7 +389,7 @@ def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | Non
 
 
 def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
-    # What a checkpointed function computes a second time, for its gradient, was met before.
+    # Values recomputed by a checkpointed function, for its gradient, were collected before.
     if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)
         if function is not None:
@@ -428,7 +427,7 @@ def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
 
 def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
-    """Look into the branches of a `cond` or a `switch`: what the one that is not taken would have has a count of 0."""
+    """Search the branches of a `cond` or a `switch`: values of a branch not taken get count 0."""
     branches, operands = eqn.params["branches"], given[1:]
     baskets = [basket.within() for _ in branches]
 
@@ -456,7 +455,7 @@ def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
 
 def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
-    """Look into what runs on each device of a mesh with its part: each returns what it has, side by side."""
+    """Search the function that runs on each device of a mesh: each returns its values, concatenated."""
     params, gathered = eqn.params, basket.within()
     axes = tuple(sorted(params["manual_axes"])) if "manual_axes" in params else tuple(params["mesh"].axis_names)
 

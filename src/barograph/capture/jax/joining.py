@@ -13,17 +13,17 @@ from typing import Any
 import jax.numpy as jnp
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""Of the statistics of one tensor: the shape of each array of them, by its name."""
+"""Shapes of one tensor's statistics arrays, by name."""
 
 _OF_UNITS = frozenset({"columns", "units"})
-"""What has a row for each unit of a tensor, as many as it has; of anything else a tensor has one row."""
+"""Statistics with one row per unit; others have one row per tensor."""
 
 
 def joined(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Put the statistics of many tensors into few arrays.
+    """Join the statistics of many tensors into few arrays.
 
     Returns:
-        Under each name that there is, the rows of all tensors that have it, in their order.
+        By name, the rows of all tensors with that statistic, in order.
     """
     names = dict.fromkeys(name for one in told for name in one)
     return {name: (jnp.concatenate if name in _OF_UNITS else jnp.stack)([one[name] for one in told if name in one])
@@ -34,10 +34,10 @@ class Places:
     """The positions of tensors' statistics in the arrays of `joined`.
 
     Args:
-        shapes: Of each such tensor, by its number, in the order in which they are put together.
+        shapes: Shapes of each joined tensor, by its number, in order.
 
     Attributes:
-        numbers: Of the tensors, in that order.
+        numbers: Numbers of the tensors, in order.
     """
 
     def __init__(self, shapes: Mapping[int, Shapes]) -> None:
@@ -47,7 +47,7 @@ class Places:
                       for name in names}
 
     def rows(self, name: str) -> Mapping[int, Any]:
-        """Return where the arrays of one name lie: by the number of a tensor its row, or the slice of its units."""
+        """Return the positions in the arrays of one name: a row, or the slice of its units, by tensor number."""
         return self._rows.get(name, {})
 
 

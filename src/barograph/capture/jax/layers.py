@@ -1,7 +1,7 @@
 """Marks the outputs of Flax and Equinox layers while an observed step is traced.
 
-Linen has an interception of its own. Of NNX and Equinox the `__call__` of each class of layer is wrapped; a layer's
-path is where it lies within the module that was called first.
+Linen provides interceptors. For NNX and Equinox, the `__call__` of each layer class is wrapped; the path of a layer is
+its location in the module that was called first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Calls(threading.local):
     """The current calls of modules in this thread.
 
     Attributes:
-        paths: Where each module lies within that which was called first; None: none is under way.
+        paths: Path of each module in the outermost called one; None: no call is running.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class LayerWrappers:
         self._known: set[type] = set()
 
     def install(self) -> None:
-        """Wrap the classes that have been defined since."""
+        """Wrap classes defined since the last call."""
         nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
         for base in (getattr(nnx, "Module", None), getattr(equinox, "Module", None)):
             if base is not None:
@@ -52,7 +52,7 @@ class LayerWrappers:
                     self._wrap(kind)
 
     def remove(self) -> None:
-        """Take all of them out."""
+        """Remove all wrappers."""
         for kind, original in self._wrapped:
             type.__setattr__(kind, "__call__", original)
         self._wrapped.clear()
@@ -98,7 +98,7 @@ def _watched(original: Any) -> Callable[..., Any]:
 
 
 def linen_interception() -> contextlib.AbstractContextManager[Any]:
-    """Return what has Linen's layers marked within a `with` block; nothing where Linen is not used."""
+    """Return a context in which Linen's layers are marked; a null context without Linen."""
     linen = sys.modules.get("flax.linen")
     if linen is None or not hasattr(linen, "intercept_methods"):
         return contextlib.nullcontext()
@@ -115,13 +115,13 @@ def linen_interception() -> contextlib.AbstractContextManager[Any]:
 
 
 def _linen_layers(module: Any) -> bool:
-    """Return whether a module of Linen has others within it, which tell what they return themselves."""
+    """Return whether a Linen module has submodules, which are marked themselves."""
     linen = sys.modules["flax.linen"]
     return any(isinstance(child, linen.Module) for child in module._state.children.values())
 
 
 def mark_outputs(found: Any, path: str, layer: str) -> Any:
-    """Return what a layer returned, marked: of several arrays each by its place, as in `lstm[1][0]`."""
+    """Return the marked results of a layer; several arrays are named by position, as in `lstm[1][0]`."""
 
     def marked(keys: Any, leaf: Any) -> Any:
         if not is_number_array(leaf):
@@ -133,7 +133,7 @@ def mark_outputs(found: Any, path: str, layer: str) -> Any:
 
 
 def _paths_within(module: Any, prefix: str = "", found: dict[int, str] | None = None) -> dict[int, str]:
-    """Return where each module lies within one, by its identity."""
+    """Return the path of each module within one, by its identity."""
     found = {} if found is None else found
     if id(module) in found:
         return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class JaxIntegration:
     """State shared by the observed steps of one recording.
 
-    Nothing is put into JAX before a step is observed: the script may use it for something else.
+    Nothing is installed in JAX before a step is observed: the script may use it for something else.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class JaxIntegration:
         self.series: ArrayIntegration | None = None
 
     def wrappers(self) -> tuple[Wrappers, LayerWrappers]:
-        """Return what has Optax, Flax and Equinox mark what they compute, in place."""
+        """Install and return the wrappers that mark values of Optax, Flax and Equinox."""
         if self._wrappers is None:
             from barograph.capture.jax.layers import LayerWrappers
             from barograph.capture.jax.optax import Wrappers
@@ -39,10 +39,10 @@ class JaxIntegration:
         return self._wrappers
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Leave it to the integrations of the steps."""
+        """Do nothing: the integrations of the steps handle it."""
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Leave it to the integrations of the steps."""
+        """Do nothing: the integrations of the steps handle it."""
 
     def remove(self) -> None:
         """Take out every wrapper."""
@@ -55,13 +55,13 @@ _integrations: weakref.WeakKeyDictionary[Any, JaxIntegration] = weakref.WeakKeyD
 
 
 def listen(recording: Listening) -> None:
-    """Let what the observed steps share belong to the recording."""
+    """Add the shared state of observed steps to the recording."""
     integration = _integrations[recording] = JaxIntegration()
     recording.add_integration(integration)
 
 
 def shared(recording: Recording) -> JaxIntegration:
-    """Return what the observed steps of a recording share."""
+    """Return the shared state of a recording's observed steps."""
     if recording not in _integrations:
         listen(recording)
     return _integrations[recording]
@@ -72,17 +72,17 @@ class CallsInstead(Protocol):
 
     def call(self, compiled: Compiled, *, loss: Callable[[Any], Any] | None, evaluation: bool, args: tuple[Any, ...],
              kwargs: Mapping[str, Any]) -> Any:
-        """Call a step; return what it returns."""
+        """Call a step and return its results."""
 
 
 def call_instead(calls: CallsInstead | None) -> None:
-    """Have observed steps called by another from now on; None: as they are."""
+    """Set the handler of observed steps' calls; None: call them directly."""
     global _instead
     _instead = calls
 
 
 def called_instead() -> CallsInstead | None:
-    """Return who calls observed steps where nothing is recorded; None: they are called as they are."""
+    """Return the handler of observed steps' calls when nothing is recorded; None: call them directly."""
     return _instead
 
 
@@ -90,6 +90,6 @@ _instead: CallsInstead | None = None
 
 
 def recording_now() -> Recording | None:
-    """Return the recording that goes on in this process; None: nothing is recorded."""
+    """Return the current recording of this process; None: nothing is recorded."""
     found = recordings.current() or recordings.launched()
     return None if found is None or found.session.closed else found

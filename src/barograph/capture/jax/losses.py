@@ -1,8 +1,8 @@
 """Records Optax losses while an observed step is traced: their names and arguments.
 
-The list of wrappers: the functions below, as `optax.NAME` and `optax.losses.NAME`. Each returns what the original does,
-and does nothing else outside of an observed step. A script that has taken a function out of the module before
-(`from optax import l2_loss`) calls the original, which nobody hears.
+The wrapped functions are those below, as `optax.NAME` and `optax.losses.NAME`. Each returns the original's result, and
+only calls it outside observed steps. A script that imported a function before (`from optax import l2_loss`) calls the
+original, which is not recorded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ OF_CLASSES = ("softmax_cross_entropy", "softmax_cross_entropy_with_integer_label
 OF_YES_OR_NO = ("sigmoid_binary_cross_entropy",)
 OF_DISTANCES = ("squared_error", "l2_loss", "huber_loss", "log_cosh")
 VALUE = Mark(Kind.LOSS, "total", role="number")
-"""Of what gradients are computed of."""
+"""Mark of the differentiated value."""
 
 HEARD = (*OF_CLASSES, *OF_YES_OR_NO, *OF_DISTANCES)
 
 
 def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss function of Optax as one that marks, where a step is being observed."""
+    """Return an Optax loss function that marks values in observed steps."""
     parameters = inspect.signature(original)
 
     @functools.wraps(original)
@@ -36,7 +36,7 @@ def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         values = original(*args, **kwargs)
         if not observing.depth or observing.hearing:
             return values
-        # What one loss function calls in turn is no loss of its own.
+        # A loss function called by another one is not a separate loss.
         observing.hearing = True
         try:
             _mark_given(name, parameters.bind(*args, **kwargs).arguments)
@@ -48,9 +48,9 @@ def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watched_value_and_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `jax.value_and_grad` as one that marks the value, where a step is being observed.
+    """Return a `jax.value_and_grad` that marks the value in observed steps.
 
-    So the loss is known of a step that returns none, as those of Flax NNX, which keep it in a metric.
+    So the loss is known for steps that do not return it, such as those of Flax NNX with metric objects.
     """
 
     @functools.wraps(original)
@@ -82,7 +82,7 @@ def _mark_given(name: str, given: dict[str, Any]) -> None:
         return
     scores, labels = jnp.asarray(given["logits"]), jnp.asarray(given["labels"])
     if name in OF_YES_OR_NO:
-        # A label that is neither counts for nothing.
+        # Other labels are ignored.
         target = jnp.where(labels == 0, 0, jnp.where(labels == 1, 1, LEFT_OUT))
         _mark_codes(name, target, (scores > 0).astype(jnp.int32), 2)
     elif given.get("axis", -1) in (-1, scores.ndim - 1) and given.get("where") is None:

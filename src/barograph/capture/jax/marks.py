@@ -24,12 +24,12 @@ class Mark:
     """The meaning of a marked tensor.
 
     Attributes:
-        kind: What it is.
+        kind: Kind of the tensor.
         path: Path in the model.
         layer: Class of its layer; "": unknown.
         role: "labels" and "predictions" belong together by path, "codes" has both in one integer, "number" is a plain
-            number and not a tensor.
-        classes: Of "codes": how many there are.
+            number rather than a tensor.
+        classes: Number of classes of "codes".
     """
 
     kind: Kind
@@ -40,21 +40,21 @@ class Mark:
 
 
 MARK = Primitive("barograph_mark")
-"""Takes an array, and where it is known what stood in its place before: of weights that an update was applied to."""
+"""Takes an array and, for weights after an update, the earlier array if known."""
 
 
 def mark_number(number: Any, what: Mark) -> Any:
-    """Return a plain number marked, also one that does not depend on what the step is given."""
+    """Return a marked plain number, even if it does not depend on the arguments of the step."""
     return MARK.bind(jax.numpy.asarray(number, jax.numpy.float32), mark=what)
 
 
 def mark(array: Any, what: Mark, before: Any = None) -> Any:
-    """Return an array as it is, marked where it is being traced.
+    """Return the array, marked if it is traced.
 
     Args:
-        array: Any.
-        what: It is.
-        before: What stood in its place until now, of the same shape and type; None: that is not known.
+        array: Any array.
+        what: Its mark.
+        before: Earlier value, with the same shape and type; None: unknown.
     """
     return MARK.bind(array, *_known(before), mark=what) if isinstance(array, jax.core.Tracer) else array
 
@@ -67,10 +67,10 @@ class Observing(threading.local):
     """State of the observed call in this thread; framework functions mark values only inside one.
 
     Attributes:
-        depth: Calls within each other.
-        updating: An optimizer's update is under way, whose inner updates are not marked.
+        depth: Number of nested calls.
+        updating: An optimizer's update is running, whose inner updates are not marked.
         hearing: A loss function's arguments are being marked.
-        differentiating: Functions within each other whose values and gradients are being computed.
+        differentiating: Nested functions whose values and gradients are being computed.
     """
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ _traced_anew = jax.make_user_context(None)
 
 @contextmanager
 def observed_call() -> Iterator[None]:
-    """Have frameworks' own functions mark what they see, within a `with` block."""
+    """Make framework functions mark their values within a `with` block."""
     observing.depth += 1
     try:
-        # What was traced before has no marks, and JAX must not take it for the same.
+        # Earlier traces have no marks, so JAX must not reuse them.
         with _traced_anew("observed"):
             yield
     finally:
@@ -102,7 +102,7 @@ def _jvp(primals: Any, tangents: Any, *, mark: Mark) -> tuple[Any, Any]:
 
 def _batched(args: Any, axes: Any, *, mark: Mark) -> tuple[Any, Any]:
     (array, *before), (axis, *others) = args, axes
-    # The samples come first, as without `vmap`: the last axis goes on telling the units apart.
+    # Samples first, as without `vmap`, so that the last axis remains that of units.
     moved = _first(array, axis)
     stood = [jax.numpy.broadcast_to(_first(one, other), moved.shape) for one, other in zip(before, others, strict=True)
              if axis is not None or other is None]

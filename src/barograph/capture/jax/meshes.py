@@ -8,6 +8,6 @@ import jax
 
 
 def explicit_axes(tensor: Any) -> tuple[str, ...]:
-    """Return the explicit axes of the mesh that a traced tensor lies on; (): there are none."""
+    """Return the explicit mesh axes of a traced tensor; (): none."""
     axes: tuple[str, ...] = getattr(jax.typeof(tensor).sharding.mesh, "explicit_axes", ())
     return axes

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 
 _BOXES = frozenset({"value", "raw_value", "get_value"})
-"""What a parameter is held in (Flax NNX), no part of its name."""
+"""Attributes of parameter boxes (Flax NNX), which are not part of names."""
 
 _COLLECTION = "params"
-"""What Linen puts all parameters into."""
+"""Linen's collection of parameters."""
 
 
 def path_of(keys: Iterable[Any]) -> str:
-    """Return the dotted name of a leaf of a tree, by its keys.
+    """Return the dotted name of a leaf of a tree from its keys.
 
     Example:
         >>> from jax.tree_util import DictKey, GetAttrKey, SequenceKey
@@ -32,7 +32,7 @@ def path_of(keys: Iterable[Any]) -> str:
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
-    """Return the arrays of numbers in a tree by their names; a tree that is one array has the name "parameter"."""
+    """Return the numeric arrays in a tree by name; a tree that is one array has the name "parameter"."""
     found = {}
     for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         if is_number_array(leaf):
@@ -41,7 +41,7 @@ def named_leaves(tree: Any) -> dict[str, Any]:
 
 
 def named_state(tree: Any, parameters: Iterable[str]) -> dict[str, Any]:
-    """Return what an optimizer keeps for parameters, as `fc1.weight[mu]`.
+    """Return an optimizer's state arrays of parameters, as `fc1.weight[mu]`.
 
     Args:
         tree: The optimizer's state.
@@ -65,7 +65,7 @@ def named_state(tree: Any, parameters: Iterable[str]) -> dict[str, Any]:
 
 
 def learning_rates(tree: Any) -> dict[str, Any]:
-    """Return the learning rates that an optimizer's state shows: those that Optax injects as hyperparameters."""
+    """Return the learning rates in an optimizer's state: those that Optax injects as hyperparameters."""
     found: dict[str, Any] = {}
     for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         parts = _parts(keys)
@@ -75,18 +75,18 @@ def learning_rates(tree: Any) -> dict[str, Any]:
 
 
 def is_number_array(leaf: Any) -> bool:
-    """Return whether a leaf is an array of numbers, and no random key or object."""
+    """Return whether a leaf is a numeric array rather than a random key or an object."""
     dtype = getattr(leaf, "dtype", None)
     return dtype is not None and hasattr(leaf, "shape") and (
         jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_))
 
 
 def scalars_of(tree: Any, shape: tuple[int, ...]) -> Mapping[str, Any]:
-    """Return the plain numbers of a tree by name, if it holds nothing else: "" for one that stands alone.
+    """Return the plain numbers of a tree by name, if it contains nothing else: "" for a single one.
 
     Args:
-        tree: What a step returned, or a part of it.
-        shape: Of a number: () or, of a call that makes several steps, their number.
+        tree: Results of a step, or a part of them.
+        shape: Shape of a number: () or, for a call with several steps, their number.
     """
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     if not leaves or any(not is_number_array(leaf) or tuple(leaf.shape) != shape for _, leaf in leaves):

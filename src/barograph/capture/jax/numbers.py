@@ -14,13 +14,13 @@ from barograph.capture.returned import loss_among
 
 def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, mapped: bool = False
                ) -> tuple[Any, dict[str, Any]]:
-    """Return the loss, None where there is none, and the metrics by name.
+    """Return the loss (None if there is none), and the metrics by name.
 
     Args:
-        found: What the step returned.
-        steps: How many it has made: then each has that many values.
-        loss: Finds the loss; None: it is looked for.
-        mapped: It ran under `pmap`: each device has such a number, and the results stand side by side.
+        found: Results of the step.
+        steps: Number of steps in the call: each number has that many values.
+        loss: Finds the loss; None: search.
+        mapped: It ran under `pmap`: results have an axis of devices.
     """
     if loss is not None:
         return loss(found), {}
@@ -38,23 +38,23 @@ def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, map
 
 
 def _parts(found: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what stands side by side in what a step returned, each with its name: state and numbers, mostly."""
+    """Yield the top-level parts of a step's results with their names: mostly state and numbers."""
     if isinstance(found, tuple | list):
         yield from (("", part) for part in found)
     elif isinstance(found, Mapping):
-        # JAX has sorted them: of those that nothing tells apart, the last is the first, as within a part.
+        # JAX has sorted them: among equals the last is the first, as within a part.
         yield from ((str(name), found[name]) for name in reversed(list(found)))
     else:
         yield "", found
 
 
 def losses_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, mapped: bool = False) -> list[float]:
-    """Return the loss of each step; none where there is none. Waits for the device."""
+    """Return the loss of each step; empty if there is none. Waits for the device."""
     losses, _ = numbers_in(found, steps, loss, mapped=mapped)
     return [] if losses is None else [float(number_of(losses, step, steps)) for step in range(steps)]
 
 
 def number_of(values: Any, step: int, steps: int) -> float:
-    """Return the number of one step of several that a call has made; of several devices the mean."""
+    """Return the number of one of a call's steps; the mean over devices."""
     array = np.asarray(values)
     return float(array[..., step].mean() if steps > 1 and array.ndim else array.mean())

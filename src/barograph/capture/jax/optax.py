@@ -1,8 +1,8 @@
 """Marks the inputs and results of an Optax optimizer while an observed step is traced.
 
-The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
-`equinox.apply_updates`; the loss functions, and `jax.value_and_grad`, that `losses.py` names. Each does nothing
-outside of an observed step, and all are taken out at the end.
+The wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
+`equinox.apply_updates`; the loss functions and `jax.value_and_grad` in `losses.py`. Each only calls the original
+outside observed steps, and all are removed at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Wrappers:
         self._undo: dict[str, Callable[[], None]] = {}
 
     def install(self) -> None:
-        """Put in those whose libraries have been imported since; the others are there already."""
+        """Install the wrappers of libraries imported since the last call."""
         optax, equinox = sys.modules.get("optax"), sys.modules.get("equinox")
         self._replace("jax.value_and_grad", jax, "value_and_grad", watched_value_and_grad)
         if optax is not None and hasattr(optax, "apply_updates"):
@@ -43,7 +43,7 @@ class Wrappers:
             self._replace("equinox.apply", equinox, "apply_updates", _watched_apply)
 
     def remove(self) -> None:
-        """Take all of them out."""
+        """Remove all wrappers."""
         while self._undo:
             self._undo.popitem()[1]()
 
@@ -56,7 +56,7 @@ class Wrappers:
 
 
 def _watched_update(original: Any) -> property:
-    """Return the field `update` of an optimizer as an attribute that marks, where a step is being observed."""
+    """Return the field `update` of an optimizer as a property that marks values in observed steps."""
 
     def update_of(self: Any) -> Any:
         update = original.__get__(self, type(self))
@@ -89,7 +89,7 @@ def _watched_apply(original: Callable[..., Any]) -> Callable[..., Any]:
         weights = original(*args, **kwargs)
         if not observing.depth or observing.updating:
             return weights
-        # As Optax and as Equinox call it.
+        # Called this way by Optax and by Equinox.
         before = args[0] if args else kwargs.get("params", kwargs.get("model"))
         is_known = jax.tree.structure(before) == jax.tree.structure(weights)
         return mark_tree(Kind.WEIGHT, weights, before=before if is_known else None)
@@ -98,14 +98,14 @@ def _watched_apply(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "", before: Any = None) -> Any:
-    """Return a tree whose arrays are marked, each by its name.
+    """Return a tree with its arrays marked by name.
 
     Args:
-        kind: What they are.
-        tree: Any.
-        prefix: Before each name; where the tree is one array, its name.
-        layer: Class of the layer they belong to.
-        before: A tree of the same structure: what stood there until now; None: that is not known.
+        kind: Kind of the arrays.
+        tree: Any tree.
+        prefix: Prefix of each name; the name if the tree is one array.
+        layer: Class of their layer.
+        before: Tree of earlier values with the same structure; None: unknown.
     """
 
     def marked(keys: Any, leaf: Any, stood: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""A held JAX step as plain data: its inputs and results."""
+"""A saved JAX step as plain data: its inputs and results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from barograph.runs.format.proof import checksum_of
 
 
 def packed_call(harvested: Harvested, name: str) -> Packed:
-    """Return what a call was given, in plain data.
+    """Return the inputs of a call as plain data.
 
     Args:
         harvested: The call.
-        name: Of the user's function.
+        name: Name of the user's function.
     """
     tensors, lost = _tensors_of(harvested)
     return Packed({"framework": "jax", "step": name, "missing": lost,
@@ -33,7 +33,7 @@ def packed_call(harvested: Harvested, name: str) -> Packed:
 
 
 def copied_arguments(harvested: Harvested) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments as a call was given them, which may be given away once more."""
+    """Return copies of a call's arguments, which may be donated again."""
     program = harvested.version.program
     leaves = [leaf if leaf is None or not donated else jnp.copy(leaf)
               for leaf, donated in zip(_given(harvested), program.donated, strict=True)]
@@ -41,12 +41,12 @@ def copied_arguments(harvested: Harvested) -> tuple[tuple[Any, ...], dict[str, A
 
 
 def seen_of(program: Program, found: Any, loss: Callable[[Any], Any] | None) -> dict[str, Any]:
-    """Return what tells one step from another to the last bit: the losses, and everything that it returned.
+    """Return the values that identify a step bit for bit: the losses, and all its results.
 
     Args:
-        program: Whose names the results have.
-        found: What the step returned.
-        loss: Finds the loss; None: it is looked for.
+        program: Has the names of the results.
+        found: Results of the step.
+        loss: Finds the loss; None: search.
     """
     results = zip(program.result_names, jax.tree.leaves(found), strict=True)
     losses = losses_in(found, program.steps, loss, mapped=program.is_mapped)
@@ -69,7 +69,7 @@ def _told(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def _tensors_of(harvested: Harvested) -> tuple[dict[str, RawTensor], list[str]]:
-    """Return what a call was given, by name, and what of it is not there any more or is no array."""
+    """Return the inputs of a call by name, and the names of those that are gone or not arrays."""
     tensors, lost = {}, []
     for name, leaf in zip(harvested.version.program.names, _given(harvested), strict=True):
         is_key = isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -81,9 +81,9 @@ def _tensors_of(harvested: Harvested) -> tuple[dict[str, RawTensor], list[str]]:
 
 
 def _given(harvested: Harvested) -> list[Any]:
-    """Return each argument as it was given; None: it is not there any more.
+    """Return each original argument; None: it is gone.
 
-    What the call carries on stands in its results as it was given, where the update was withheld within it.
+    If the update was withheld within the call, its results contain the original carried values.
     """
     results = {source: place for place, source in harvested.version.program.carried.items()}
     return [leaf if number not in harvested.version.donated else

@@ -1,7 +1,8 @@
 """Finds the layers of a traced JAX step of plain functions: where activations meet a parameter.
 
-The first product of a parameter, in the order of the trace, is that of the forward pass. What comes out of it is a
-layer's output, under the path of the parameters around it: `l1` of `l1.kernel`.
+The first product of a parameter in the trace is that of the forward pass. Its result is the output of a layer, named
+after
+the path of its parameters: `l1` for `l1.kernel`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Product:
     """The output of one layer.
 
     Attributes:
-        mark: What it is recorded as.
-        axis: Of the output: its index tells the units apart.
+        mark: Its mark.
+        axis: Axis of units in the output.
     """
 
     mark: Mark
@@ -42,9 +43,9 @@ def products_of(jaxpr: Any, names: Sequence[str], marks: Iterable[Mark]) -> Mapp
     """Return the layers' outputs by the identity of the operations that make them.
 
     Args:
-        jaxpr: Of the step, with marks.
-        names: Of its arguments, each by its place and path: `0.l1.kernel`.
-        marks: All in it: what they name is not named again.
+        jaxpr: The step, with marks.
+        names: Names of its arguments, by position and path: `0.l1.kernel`.
+        marks: All its marks, whose paths are not used again.
     """
     marks = tuple(marks)
     learnt = {mark.path for mark in marks if mark.kind is Kind.GRADIENT}
@@ -84,7 +85,7 @@ def _walk(jaxpr: Any, given: Sequence[str], found: dict[str, tuple[Any, int, str
 
 
 def _unit_axis(eqn: Any, *, of_first: bool) -> int | None:
-    """Return the axis of a product whose index tells the parameter's units apart; None: there is no one such axis."""
+    """Return the axis of a product that has the parameter's units; None: there is no single one."""
     numbers = eqn.params["dimension_numbers"]
     if eqn.primitive.name == "conv_general_dilated":
         return None if of_first else int(numbers.out_spec[1])

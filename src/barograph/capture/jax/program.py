@@ -37,7 +37,7 @@ Call = Callable[..., Any]
 _NO_TENSORS = frozenset({Kind.LEARNING_RATE, Kind.LOSS, Kind.FACT})
 
 _SLOTS = ("jitted_fn", "_cached")
-"""Where Flax NNX and Equinox keep the function that `jax.jit` returned."""
+"""Attributes in which Flax NNX and Equinox keep the function that `jax.jit` returned."""
 
 
 @dataclass(slots=True)
@@ -45,12 +45,11 @@ class Harvested:
     """The arguments and results of a call of such a version.
 
     Attributes:
-        version: That was called.
-        given: The arguments, side by side.
-        outs: What the step returns, side by side.
-        values: What it returns beside that, each as `version.found` says; they may still be computed. None: it was
-            put together with others.
-        joined: What was put together, as `version.places` says.
+        version: The called version.
+        given: Flattened arguments.
+        outs: Flattened results of the step.
+        values: Additional results, see `version.found`; they may still be computed. None: among the joined ones.
+        joined: Joined results, see `version.places`.
     """
 
     version: Version
@@ -61,7 +60,7 @@ class Harvested:
 
     @property
     def results(self) -> Any:
-        """What the step returns, as it returns it."""
+        """The results of the step in their structure."""
         return self.version.program.results(self.outs)
 
 
@@ -69,20 +68,20 @@ class Program:
     """One traced form of a compiled function, for arguments of certain shapes.
 
     Args:
-        function: What `jax.jit` returned.
-        args, kwargs: As it is called.
+        function: Result of `jax.jit`.
+        args, kwargs: Its arguments.
 
     Attributes:
-        steps: Optimizer steps that one call makes.
-        marks: What is marked in it.
-        kinds: Of what is marked: of tensors, for which another version is worth calling.
-        stillness: Which parameters cannot move, by the trace alone.
-        many_devices: The arguments lie on several devices.
-        branches: What it computes hangs on what it is given: steps say nothing of a branch that they did not take.
-        is_mapped: It runs under `pmap`: what it returns stands side by side, one for each device.
-        given_bytes: Memory of all arrays among the arguments.
-        gives_away: The memory of some of them is given away.
-        structure: Structure of the arguments that are arrays.
+        steps: Number of optimizer steps per call.
+        marks: Its marks.
+        kinds: Kinds of marked tensors, for which another version is worth calling.
+        stillness: Parameters that cannot change, by the trace alone.
+        many_devices: The arguments are on several devices.
+        branches: Its computation depends on its arguments: steps say nothing about branches not taken.
+        is_mapped: It runs under `pmap`: its results have an axis of devices.
+        given_bytes: Memory of all argument arrays.
+        gives_away: Some of them are donated.
+        structure: Structure of the array arguments.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -117,7 +116,7 @@ class Program:
 
     @property
     def donated(self) -> tuple[bool, ...]:
-        """Of each array among the arguments, whether its memory is given away."""
+        """Whether each argument array is donated."""
         return tuple(bool(info.donated) for info in jax.tree.leaves(self._traced.args_info))
 
     def may_donate(self, result: Any) -> bool:
@@ -142,7 +141,7 @@ class Program:
         return leaves, structure
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments that have these arrays, and are else as they were when it was traced."""
+        """Return the arguments with these arrays; other arguments are those of the trace."""
         dynamic, named = jax.tree.unflatten(self.structure, leaves)
         positions, names, count = self._still
         moving = iter(dynamic)
@@ -156,15 +155,15 @@ class Program:
 
     def compile(self, wants: Wants, *, on_host: bool, bound: float | None = None, keeps: bool = False,
                 apart: bool = False) -> Version:
-        """Return another version of the function, which returns more.
+        """Return another version of the function, with additional results.
 
         Args:
-            wants: What is taken of what is marked.
-            on_host: The program runs where we do: it calls the native loop for statistics, and where there is none,
-                tensors are returned whole where that is possible, since what reads them lies in the same memory.
-            bound: An update is withheld whose gradients are not finite, or have a greater norm. None: none is.
-            keeps: What the user gives away is kept, so that the step can be undone.
-            apart: Only what is more is returned: the step is made by another.
+            wants: Returns what to record of a mark.
+            on_host: The program runs on the host: it calls the native loop for statistics; without the native loop, it
+                returns whole tensors if possible, because their reader shares the memory.
+            bound: Withhold updates with non-finite gradients or a norm above it. None: never.
+            keeps: Keep donated arguments, so that the step can be undone.
+            apart: Return only the additional results: another program makes the step.
         """
         infos, avals = jax.tree.leaves(self._traced.args_info), self.avals
         closed, calls = self._closed, on_host and foreign.is_there()
@@ -195,23 +194,23 @@ class Program:
 
     @property
     def carried(self) -> Mapping[int, int]:
-        """Which result takes the place of which argument in the next call, by their numbers."""
+        """Which result replaces which argument in the next call, by index."""
         if self._carried is None:
             self._carried = carried_on(self._traced.args_info, self._traced.out_info)
         return self._carried
 
     def loss_alone(self, found: Any, loss: Any) -> str:
-        """Return which loss function's mean a loss is, with nothing added to it; "": of none that is known.
+        """Return the loss function whose mean a loss is, without additions; "": unknown.
 
         Args:
-            found: What the step returned.
-            loss: A leaf of it.
+            found: Results of the step.
+            loss: A leaf of them.
         """
         leaves = jax.tree.leaves(found)
         place = next((number for number, leaf in enumerate(leaves) if leaf is loss), None)
         if place is not None and len(leaves) == len(self._alone):
             return self._alone[place]
-        # What Flax NNX and Equinox return is put together of what the compiled function does.
+        # Flax NNX and Equinox assemble their results from those of the compiled function.
         shape = getattr(loss, "shape", ())
         fitting = {name for name, info in zip(self._alone, jax.tree.leaves(self._traced.out_info), strict=True)
                    if info.shape == shape and jnp.issubdtype(info.dtype, jnp.floating)}
@@ -219,13 +218,13 @@ class Program:
 
     @property
     def names(self) -> list[str]:
-        """What each argument is called: by its place, and its path there."""
+        """Name of each argument: its position, and its path there."""
         return [".".join(filter(None, (path_of(keys[1:2]), path_of(keys[2:])))) for keys, _ in
                 jax.tree_util.tree_flatten_with_path(self._traced.args_info)[0]]
 
     @property
     def result_names(self) -> list[str]:
-        """What each result is called: likewise."""
+        """Name of each result: its position, and its path there."""
         return [".".join(filter(None, (path_of(keys[:1]), path_of(keys[1:])))) or "result" for keys, _ in
                 jax.tree_util.tree_flatten_with_path(self._traced.out_info)[0]]
 
@@ -238,13 +237,13 @@ class Version:
     """A compiled version of a step with additional results.
 
     Attributes:
-        program: Of which function.
-        found: What it returns beside the results.
-        places: Where of that lies what is put together.
-        passed_over: Marks within what cannot be looked into.
-        donated: Arguments whose memory is used anew.
-        calls: So far.
-        proof: Whether it makes the step as the user's own function does.
+        program: The traced form of the function.
+        found: Additional results.
+        places: Positions of the joined ones.
+        passed_over: Marks inside operations without accessible body.
+        donated: Donated arguments.
+        calls: Number of calls so far.
+        proof: Whether it makes the same steps as the user's function.
     """
 
     def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
@@ -255,7 +254,7 @@ class Version:
         self._run = run
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool = False) -> Harvested:
-        """Make the step; what is given away is kept where that is asked for."""
+        """Make the step; keep donated arguments if requested."""
         self.calls += 1
         leaves = self.program.leaves(args, kwargs)
         leaves = copies(leaves, self.donated) if keeps else leaves
@@ -286,22 +285,22 @@ class Compiled:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """Name of the user's function."""
         return str(getattr(self.step, "__name__", "") or getattr(self.function, "__name__", ""))
 
     @property
     def takes_arguments_as_they_are(self) -> bool:
-        """Whether the compiled function is called with what the step is called with, as Flax and Equinox do not."""
+        """Whether the compiled function gets the step's arguments directly, unlike with Flax and Equinox."""
         return not self._slot
 
     @property
     def programs(self) -> int:
-        """For how many forms of its arguments the compiled function was compiled so far; 0 where it does not say."""
+        """Number of compiled forms of the function so far; 0 if unknown."""
         size = getattr(self.function, "_cache_size", None)
         return 0 if size is None else int(size())
 
     def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call the step, with `instead` in place of the compiled function within it."""
+        """Call the step, with `instead` in place of its compiled function."""
         if instead is None:
             return self.step(*args, **kwargs)
         if not self._slot:
@@ -311,7 +310,7 @@ class Compiled:
 
     @contextmanager
     def _replaced(self, instead: Call) -> Iterator[None]:
-        # Past what makes the objects of Equinox unchangeable; it is put back before anybody else can see it.
+        # Bypass the immutability of Equinox objects; restored before anyone else can see it.
         object.__setattr__(self.step, self._slot, instead)
         try:
             yield
@@ -320,13 +319,13 @@ class Compiled:
 
 
 def signature(leaves: Sequence[Any], structure: Any) -> Any:
-    """Return what tells two traced forms of a function apart."""
+    """Return the identity of a traced form of a function."""
     return structure, tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", type(leaf)),
                              getattr(leaf, "weak_type", None), getattr(leaf, "sharding", None)) for leaf in leaves)
 
 
 def _anew(function: Any) -> Any:
-    """Return the same compiled function as one that has not been traced yet: nothing was marked when it was."""
+    """Return the same compiled function without its cached traces, which have no marks."""
     plain, info = getattr(function, "__wrapped__", None), getattr(function, "_jit_info", None)
     if plain is None or info is None:
         return function
@@ -336,7 +335,7 @@ def _anew(function: Any) -> Any:
 
 
 def _like(info: Any, aval: Any) -> Any:
-    """Return what stands for an argument where nothing is computed: with its place, where that is part of its type."""
+    """Return a placeholder for an argument, with its sharding if that is part of its type."""
     place = getattr(aval, "sharding", None)
     explicit = bool(place is not None and getattr(place.mesh, "explicit_axes", ()))
     return jax.ShapeDtypeStruct(info.shape, info.dtype, **({"sharding": place} if explicit else {}))
@@ -353,7 +352,7 @@ def _has_branches(jaxpr: Any) -> bool:
 
 
 def _static_of(function: Any, args: tuple[Any, ...]) -> tuple[frozenset[int], frozenset[str]]:
-    """Return which arguments are no arrays, but part of what is compiled."""
+    """Return the static arguments, which are compiled in."""
     info = getattr(function, "_jit_info", None)
     numbers = getattr(info, "static_argnums", ())
     positions = frozenset(number % len(args) for number in numbers if -len(args) <= number < len(args))

@@ -1,9 +1,9 @@
 """Tests whether a program that also returns statistics makes bit-identical steps.
 
-A compiler rounds by how it has put operations together, and that hangs on what a program returns. So it is tried: for
-some steps both programs are called, and all that they return is compared. One and the same program rounds alike each
-time, so if it rounded otherwise anywhere, that would show among millions of numbers. Among the few hundred of a small
-model it need not show in three steps, so there it is not believed.
+The compiler's rounding depends on how it fuses operations, which depends on the results of a program. So this is
+tested: for some steps both programs are called and all their results compared. A program always rounds the same way, so
+a difference would show among millions of numbers. Among the few hundred of a small model, three steps may not show it,
+so the test does not count there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 
 LEAST_STEPS, MOST_STEPS = 3, 10
-"""That are compared: each of them is made twice."""
+"""Minimum and maximum number of compared steps, each of which runs twice."""
 
 NUMBERS = 10_000_000
-"""That must have been compared by then."""
+"""Number of compared numbers required by then."""
 
 
 class Proof:
     """The test results of one such program.
 
     Attributes:
-        refuted: It has rounded otherwise, or there were too few numbers to say.
+        refuted: The results differed, or there were too few numbers.
     """
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether it has made enough steps alike, and none otherwise."""
+        """Whether enough steps were identical, and none differed."""
         return not self.refuted and self._steps >= LEAST_STEPS and self._numbers >= NUMBERS
 
     def compare(self, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-        """Compare what the two programs have returned of one step."""
+        """Compare the results of the two programs for one step."""
         self._steps += 1
         self._numbers += sum(array.size for array in ours)
         are_alike = len(ours) == len(theirs) and all(map(_are_alike, ours, theirs))
@@ -47,11 +47,11 @@ class Proof:
 
 
 def copies(leaves: Iterable[Any], donated: frozenset[int]) -> list[Any]:
-    """Return arrays with copies of those whose memory is given away, so that the others are still there.
+    """Return arrays with copies of the donated ones, so that the others are kept.
 
     Args:
         leaves: Arrays.
-        donated: Their numbers.
+        donated: Indices of the donated ones.
     """
     return [jnp.copy(leaf) if number in donated else leaf for number, leaf in enumerate(leaves)]
 
@@ -61,7 +61,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _form(array: Any) -> tuple[Any, ...]:
-    # With another of these the user's own function would be compiled anew for the next step.
+    # A different sharding would recompile the user's function for the next step.
     return tuple(getattr(array, name, None) for name in ("shape", "dtype", "weak_type", "committed", "sharding"))
 
 

@@ -1,7 +1,7 @@
 """Finds the learning rate of an Optax optimizer if its state does not contain it.
 
-`optax.adam(1e-3)` is a chain of functions, the last of which holds the rate in its closure. They are read as they
-were made: `scale`, which holds a number, and `scale_by_schedule`, which holds a function of the count that it keeps.
+`optax.adam(1e-3)` is a chain of functions, the last of which has the rate in its closure. The closures are read:
+`scale` has a number, and `scale_by_schedule` has a function of its step count.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Hyperparameters:
     """Hyperparameters found in the construction of an optimizer.
 
     Attributes:
-        rate: The learning rate: a number, or an array that is being traced; None: it is not known.
-        momentum: Of SGD; of Adam and its like the first beta; 0: the optimizer keeps none. None: not known.
+        rate: Learning rate: a number, or a traced array; None: unknown.
+        momentum: Momentum of SGD, or the first beta of Adam and similar; 0: none. None: unknown.
     """
 
     rate: Any = None
@@ -39,14 +39,13 @@ class Hyperparameters:
 
 
 def hyperparameters(update: Callable[..., Any], state: Any) -> Hyperparameters:
-    """Return what an optimizer's `update` was made with.
+    """Return the hyperparameters in an optimizer's `update`.
 
-    Several groups with rates of their own (`multi_transform`), and optimizers whose functions are not known, have no
-    rate here.
+    Groups with different rates (`multi_transform`) and optimizers with unknown functions have no rate here.
 
     Args:
-        update: As `GradientTransformation` holds it.
-        state: As it is called with; its counts say where a schedule is.
+        update: Field of `GradientTransformation`.
+        state: Its state, whose counts give the position of a schedule.
     """
     functions = list(_functions(update))
     rate: Any = None
@@ -64,7 +63,7 @@ def hyperparameters(update: Callable[..., Any], state: Any) -> Hyperparameters:
         elif not name.startswith(_PASSES_ON):
             runs.append([])
     factors: list[Any] = next((run for run in reversed(runs) if run), [])
-    # A sign alone is no rate: what comes before it makes the size (Adafactor, line searches).
+    # A sign alone is not a rate: earlier transformations determine the size (Adafactor, line searches).
     turned = all(_plain(factor) in (1.0, -1.0) for factor in factors)
     if not turned and not any(_name(function).startswith(_GROUPS) for function in functions):
         product = functools.reduce(lambda one, other: one * other, factors)
@@ -90,7 +89,7 @@ def _plain(value: Any) -> float | None:
 
 
 def _functions(update: Any) -> Iterator[Any]:
-    """Yield the functions of Optax that an optimizer is made of, in the order in which they are called."""
+    """Yield the Optax functions of an optimizer, in call order."""
     seen: set[int] = set()
 
     def within(value: Any, depth: int) -> Iterator[Any]:
@@ -108,7 +107,7 @@ def _functions(update: Any) -> Iterator[Any]:
             seen.add(id(value))
             yield value
             if _name(value).startswith(_BY_SCHEDULE):
-                return  # what a schedule is made of is no part of the update
+                return  # parts of a schedule are not part of the update
             for cell in _cells(value).values():
                 yield from within(cell, depth + 1)
 
@@ -116,7 +115,7 @@ def _functions(update: Any) -> Iterator[Any]:
 
 
 def _cells(function: Any) -> dict[str, Any]:
-    """Return what a function closes over, by name; but how a state is begun, which says nothing of the update."""
+    """Return the closure of a function by name, without `init` functions, which say nothing about the update."""
     code, closure = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or closure is None:
         return {}
@@ -127,7 +126,7 @@ def _cells(function: Any) -> dict[str, Any]:
         try:
             found[name] = cell.cell_contents
         except ValueError:
-            continue  # not filled yet
+            continue  # empty cell
     return found
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 _OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.CUSTOM, Kind.LOSS})
-"""What each device has its part of; weights, gradients and what an optimizer keeps are the same on all."""
+"""Kinds of which each device has a part; weights, gradients and optimizer state are the same on all."""
 
 _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE, Kind.LEARNING_RATE})
 
@@ -46,7 +46,7 @@ class _Names(NamedTuple):
 
 
 _TOLD, _REDUCED = _Names("moments", "bins", "columns"), _Names("exact", "counts", "units")
-"""Those of the native loop, and those of `reduce`."""
+"""Names of the native loop's statistics, and of `reduce`'s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class _Sorted:
         labels: Targets and predictions.
         codes: Targets and predictions encoded in one integer.
         numbers: Plain numbers.
-        wholes: Tensors that came whole.
-        reduced: Those of which statistics came, by kind.
+        wholes: Whole tensors.
+        reduced: Tensors with statistics, by kind.
     """
 
     labels: Sequence[int]
@@ -73,12 +73,12 @@ class _Due:
     """Tensors of one kind that are due, by path.
 
     Attributes:
-        members: The numbers of each: one for each time that it was met.
-        takings: What is taken of each.
-        rows: Where the integration merges them; none: nothing is due.
-        joined: Where their moments lie among those that were put together; None: not all are there, or not once each.
-        with_bins: Where their histograms do; None: no histogram is taken, too.
-        dtypes: Of their elements, where it is the program that made their moments; None: the native loop did.
+        members: Indices of each tensor's occurrences.
+        takings: What to record of each.
+        rows: Rows for merging; empty: nothing is due.
+        joined: Positions of their moments among the joined ones; None: some are missing or occur several times.
+        with_bins: Positions of their histograms; None: also if there are none.
+        dtypes: Element types, if the program computed the moments; None: the native loop did.
     """
 
     members: Sequence[Sequence[int]]
@@ -99,8 +99,8 @@ class _Known:
     """Cached facts for reading a version of a step.
 
     Attributes:
-        parts: By how many steps a call makes, and whether it is the last of them.
-        due: By kind, by what is asked of it, and by whether it is the last step.
+        parts: Results by number of steps per call, and whether it is the last step.
+        due: Due tensors by kind, request, and whether it is the last step.
     """
 
     parts: dict[tuple[int, bool], _Sorted] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Readings:
         self._known: weakref.WeakKeyDictionary[Returns, _Known] = weakref.WeakKeyDictionary()
 
     def of(self, version: Returns, values: Sequence[Any], joined: Mapping[str, Any], steps: int = 1) -> Reading:
-        """Return what one call has returned; arguments as of `Reading`."""
+        """Return the results of one call; arguments as in `Reading`."""
         return Reading(version, values, joined, steps, self._known.setdefault(version, _Known()))
 
 
@@ -122,11 +122,11 @@ class Reading:
     """The results of one call, in transfer from the device.
 
     Args:
-        version: Says what it returns.
-        values: Each as `version.found` says; they may still be computed. None: it was put together with others.
-        joined: What was put together, as `version.places` says.
-        steps: Optimizer steps that the call made.
-        known: What is known of its version.
+        version: Describes its results.
+        values: Results, see `version.found`; they may still be computed. None: among the joined ones.
+        joined: Joined results, see `version.places`.
+        steps: Number of optimizer steps of the call.
+        known: Cached facts of its version.
     """
 
     def __init__(self, version: Returns, values: Sequence[Any], joined: Mapping[str, Any], steps: int,
@@ -140,16 +140,16 @@ class Reading:
 
     @property
     def taken(self) -> list[tuple[Kind, str, Taking]]:
-        """Of each thing that the call has returned: its kind, its path, and what is taken of it."""
+        """Kind, path and recorded statistics of each result of the call."""
         return [(item.mark.kind, item.mark.path, item.taking) for item in self._found]
 
     def hand_over(self, integration: ArrayIntegration, step: int, but: Container[Kind] = ()) -> None:
-        """Give the integration what belongs to one of the steps of the call, and is due there.
+        """Pass the due results of one of the call's steps to the integration.
 
         Args:
-            integration: Whose step is under way.
-            step: From 0.
-            but: Kinds of tensors that are left out.
+            integration: Integration with the current step.
+            step: Index of the step, from 0.
+            but: Kinds of tensors to omit.
         """
         mine = self._sorted(step)
         self._labels(integration, mine.labels, step)
@@ -163,7 +163,7 @@ class Reading:
                 self._reduced(integration, kind, step)
 
     def _sorted(self, step: int) -> _Sorted:
-        """Return what belongs to a step: the same each time, but for the last step of a call."""
+        """Return the results of a step: the same for all steps except the last."""
         which = self._steps, step == self._steps - 1
         if which not in self._known.parts:
             mine = [number for number, item in enumerate(self._found) if self._belongs(item, step)]
@@ -184,7 +184,7 @@ class Reading:
         return step == self._steps - 1 or (bool(self._path) and _scans(item)[: len(self._path)] == self._path)
 
     def _reduced(self, integration: ArrayIntegration, kind: Kind, step: int) -> None:
-        """Merge statistics of one kind into the rows of those tensors that are due."""
+        """Merge statistics of one kind into the rows of the due tensors."""
         due = self._due(integration, kind, step)
         if not len(due.rows):
             return
@@ -194,7 +194,7 @@ class Reading:
                 self._units(integration, members, step)
 
     def _due(self, integration: ArrayIntegration, kind: Kind, step: int) -> _Due:
-        """Return what is due of one kind: the same for as long as the same is asked for."""
+        """Return the due tensors of one kind, cached while the request is the same."""
         which = kind, integration.session.plan.of_kind(integration.mask(), kind), step == self._steps - 1
         if which not in self._known.due:
             self._known.due[which] = self._newly_due(integration, kind, self._sorted(step).reduced[kind])
@@ -224,7 +224,7 @@ class Reading:
                        dtypes=None if told else np.array([item.dtype for item in firsts]))
 
     def _fetched(self, due: _Due, step: int) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return the moments, and the histograms, of what is due."""
+        """Return the moments and the histograms of due tensors."""
         if due.joined is not None:
             return self._fetched_at_once(due)
         moments = identity_rows(len(due.rows))
@@ -238,7 +238,7 @@ class Reading:
         return moments, bins
 
     def _fetched_at_once(self, due: _Due) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return moments and histograms of what is due that lie among what was put together."""
+        """Return moments and histograms of due tensors among the joined results."""
         if due.dtypes is None:
             bins = None if due.with_bins is None else foreign.bins_of(self._joined["bins"])[due.with_bins]
             return foreign.moments_of(np.asarray(self._joined["moments"])[due.joined]), bins
@@ -247,7 +247,7 @@ class Reading:
         return moments_of(reduced, due.dtypes), counts
 
     def _moments(self, number: int, step: int) -> Iterator[NDArray[np.float64]]:
-        """Yield the moments of a tensor, once for each time that it was met."""
+        """Yield the moments of a tensor, once for each occurrence."""
         item = self._found[number]
         if item.is_told:
             rows = foreign.moments_of(self._part(number, "moments", step))
@@ -269,7 +269,7 @@ class Reading:
         return _names(item).units in (item.parts or {})
 
     def _columns(self, number: int, step: int) -> NDArray[Any]:
-        """Return the statistics of a tensor's units, once for each time that it was met."""
+        """Return the per-unit statistics of a tensor, once for each occurrence."""
         item = self._found[number]
         columns = (foreign.columns_of(self._part(number, "columns", step)) if item.is_told
                    else columns_of(self._part(number, "units", step)))
@@ -285,7 +285,7 @@ class Reading:
             for number in members:
                 for moments, columns in zip(self._moments(number, step), self._columns(number, step), strict=True):
                     if not moments[0]:
-                        continue  # a branch that was not taken
+                        continue  # the branch was not taken
                     merge_unit_columns(buffer.unit_columns(row, item.shape[-1], count,
                                                            math.nan if bound is None else bound),
                                        np.asarray(columns, np.float64))
@@ -293,7 +293,7 @@ class Reading:
         integration.defer(merge_in)
 
     def _wholes(self, integration: ArrayIntegration, numbers: Sequence[int], step: int) -> None:
-        """Hand over tensors that came whole: one that was met several times is merged."""
+        """Pass on whole tensors; several occurrences are merged."""
         rounds: list[dict[Kind, dict[str, int]]] = []
         for number in numbers:
             mark = self._found[number].mark
@@ -308,7 +308,7 @@ class Reading:
                 integration.take(kind, arrays, layers=layers)
 
     def _labels(self, integration: ArrayIntegration, numbers: Sequence[int], step: int) -> None:
-        """Have targets and predictions counted that the step named, once they have come."""
+        """Count named targets and predictions of the step when they are available."""
         by_name: dict[str, dict[str, list[int]]] = {}
         for number in numbers:
             mark = self._found[number].mark
@@ -322,14 +322,14 @@ class Reading:
                         gather_labels(name, self._flat(labels, step), self._flat(predictions, step), buffer)
                     buffer.settle(training=True)
                 except BarographError as error:
-                    # In another thread, where it would cost the whole step.
+                    # In another thread, because here it would take as long as the step.
                     integration.session.guard.report(str(error), cause="labels of JAX")
 
             if integration.due(Kind.LABEL, Kind.CONFUSION):
                 integration.defer(count)
 
     def _codes(self, integration: ArrayIntegration, number: int, step: int) -> None:
-        """Have the targets and predictions of a loss function counted, once they have come."""
+        """Count the targets and predictions of a loss function when they are available."""
         mark = self._found[number].mark
 
         def count(buffer: StepBuffer) -> None:
@@ -342,7 +342,7 @@ class Reading:
     def _number(self, integration: ArrayIntegration, number: int, step: int) -> None:
         mark = self._found[number].mark
         if mark.kind is Kind.LOSS:
-            # Of micro-batches, and of devices that each have their part, the mean.
+            # The mean over micro-batches, and over devices with different parts.
             integration.loss(lambda: float(np.mean(self._flat(number, step))))
             return
         if mark.kind is Kind.LEARNING_RATE:
@@ -362,7 +362,7 @@ class Reading:
         return value if not item.axes else np.asarray(value)[self._index(item, value, step)]
 
     def _part(self, number: int, name: str, step: int) -> NDArray[Any]:
-        """Return one array of the statistics of a tensor: those of a step, with the axes that are to be merged."""
+        """Return one statistics array of a tensor for a step, with the axes to merge."""
         item, statistics = self._found[number], self._values[number]
         if statistics is None:
             return cast("NDArray[Any]", np.asarray(self._joined[name])[self._version.places.rows(name)[number]])
@@ -372,7 +372,7 @@ class Reading:
         return array
 
     def _index(self, item: Found, value: Any, step: int) -> tuple[Any, ...]:
-        """Return where a step lies: at its turn of the loops of steps; on one device, of what is the same on all."""
+        """Return the index of a step: its iteration of the step loops, and one device for values that all share."""
         turns = [size for axis, size in zip(item.axes, value.shape, strict=False) if axis in self._path]
         places = list(np.unravel_index(step, turns)) if turns and math.prod(turns) == self._steps else [-1] * len(turns)
         index: list[Any] = []
@@ -385,7 +385,7 @@ class Reading:
 
 
 def group_number(path: str) -> int:
-    """Return the number of a parameter group.
+    """Return the number of a parameter group from its name.
 
     Example:
         >>> group_number("group2")

@@ -1,8 +1,8 @@
 """Reduces tensors inside a compiled JAX step to a few numbers, from which the host computes statistics.
 
-The device's twin of `measures.summary`. Whole numbers are exact whatever the device flushes to zero: they come from the
-bits of the elements. Sums are of float32 (float64 where JAX has it turned on), and taken again on a scale of
-their own where squares would leave its range.
+The device's counterpart of `measures.summary`. Integer results are exact even if the device flushes denormals: they are
+computed from the bits of the elements. Sums are in float32 (float64 if enabled in JAX), and rescaled if squares would
+leave its range.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 Reduced = dict[str, Any]
-"""`exact`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
-two that they are divided by. `counts` of exponents, `units`, as in `_units`: where they are asked for."""
+"""`exact`: count, NaN, +inf, −inf, zeros, and the keys of minimum and maximum. `sums`: of x, x², |x|, and the power of
+two that they are divided by. `counts` of exponents and `units` (see `_units`), if requested."""
 
 _ROW = 4096
 _LARGE, _SMALL = 127 + 60, 127 - 60
-"""Biased exponents beyond which squares are taken on a scale of their own."""
+"""Biased exponents beyond which squares are rescaled."""
 
 
 def reduce(
     array: Any, histogram: Histogram = Histogram.NONE, *, units: bool = False, bound: float = math.nan
 ) -> Reduced:
-    """Return the statistics of all elements, as arrays of the same shapes whatever the elements.
+    """Return the statistics of all elements, as arrays with fixed shapes.
 
     Args:
-        array: Being traced, of any type that JAX has.
-        histogram: What histogram is taken.
-        units: The last axis tells units apart, each with statistics of its own.
-        bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
+        array: Traced array, of any type of JAX.
+        histogram: Histogram mode.
+        units: The last axis is that of units, each with its own statistics.
+        bound: Elements of units with |x| >= bound count as beyond; NaN: none.
     """
     axes = explicit_axes(array)
     if not axes:
@@ -61,16 +61,16 @@ def _reduce(array: Any, histogram: Histogram, *, units: bool, bound: float) -> R
 
 
 def identity_like(shapes: Any) -> Any:
-    """Return what is merged without changing anything, in the shapes that `reduce` returned: all zeros, count 0."""
+    """Return the identity of merging, in the shapes that `reduce` returned: all zeros, count 0."""
     return jax.tree.map(lambda item: jnp.zeros(item.shape, item.dtype), shapes)
 
 
 def moments_of(reduced: Reduced, dtypes: Any) -> NDArray[np.float64]:
-    """Return the rows of moments that reduced numbers stand for.
+    """Return rows of moments from reduced numbers.
 
     Args:
-        reduced: As fetched, with any leading axes.
-        dtypes: The name of that of the elements, or an array of names: one for each on the last of these axes.
+        reduced: Fetched results, with any leading axes.
+        dtypes: Name of the element type, or an array of names along the last of these axes.
 
     Returns:
         Shape (…, 10), columns as in `MOMENT_FIELDS`.
@@ -88,10 +88,10 @@ def moments_of(reduced: Reduced, dtypes: Any) -> NDArray[np.float64]:
 
 
 def columns_of(units: Any) -> NDArray[np.float64]:
-    """Return the statistics of units that reduced numbers stand for.
+    """Return the statistics of units from reduced numbers.
 
     Args:
-        units: As fetched, with any leading axes.
+        units: Fetched results, with any leading axes.
 
     Returns:
         Shape (…, units, 7), columns as in `UNIT_FIELDS`.
@@ -110,14 +110,14 @@ def _values(array: Any) -> Any:
         flat = jnp.abs(flat)
     wide = flat.dtype.itemsize == 8
     if flat.dtype == jnp.bfloat16:
-        # By its bits: a conversion may flush what is subnormal.
+        # From the bits: a conversion may flush denormals.
         bits = lax.bitcast_convert_type(flat, jnp.uint16).astype(jnp.uint32)
         return lax.bitcast_convert_type(bits << 16, jnp.float32)
     return flat.astype(jnp.float64 if wide else jnp.float32)
 
 
 def _bits(values: Any) -> tuple[Any, int]:
-    """Return the bits of float elements as signed whole numbers, and how many bits the fraction has."""
+    """Return the bits of float elements as signed integers, and the number of fraction bits."""
     wide = values.dtype.itemsize == 8
     return lax.bitcast_convert_type(values, jnp.int64 if wide else jnp.int32), 52 if wide else 23
 
@@ -144,7 +144,7 @@ def _merge_exact(one: Any, other: Any) -> Any:
 
 
 def _native_key(array: Any) -> Any:
-    """Return whole numbers of 32 bits as keys: float32 does not hold each of them."""
+    """Return 32-bit integers as keys: float32 cannot represent all of them."""
     flat = array.reshape(-1)
     if flat.dtype == jnp.int32:
         return flat
@@ -174,11 +174,11 @@ def _scale(magnitude: Any, axes: tuple[int, ...] | None = None) -> Any:
     """Return the power of two to divide float32 elements by, so that their squares can be summed.
 
     Args:
-        magnitude: The bits of the finite ones without their sign, 0 in place of others.
-        axes: Over which they are summed; None: over all.
+        magnitude: Bits of the finite ones without sign, 0 in place of others.
+        axes: Axes of the sum; None: all.
     """
     greatest = jnp.max(magnitude, axes, initial=0) >> 23
-    # Without a branch, which a device would ask the host about; times 1 all stays what it is.
+    # Without a branch, which would synchronize with the host; dividing by 1 changes nothing.
     leaves = (greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0))
     return jnp.where(leaves, jnp.clip(greatest - 127, -125, 125), 0)
 
@@ -192,7 +192,7 @@ def _three_sums(known: Any) -> list[Any]:
 
 
 def _sum(values: Any) -> Any:
-    """Return a sum in rows: however the device adds, few additions then stand in one chain."""
+    """Return a sum computed in rows, so that few additions form one chain, however the device adds."""
     rows = values.size // _ROW
     if rows < 2:
         return jnp.sum(values)
@@ -207,7 +207,7 @@ def _counts(values: Any, histogram: Histogram) -> Any:
     magnitude, infinite = bits & np.iinfo(bits.dtype).max, (0xFF if width == 23 else 0x7FF) << width
     field = magnitude >> width
     if width == 52:
-        # Beyond float32, an element keeps its place at the end of the range.
+        # Elements beyond float32 keep their position at the end of the range.
         field = jnp.where(magnitude > 0, jnp.clip(field - 1023 + 127, 0, 254), 0)
     index = field.astype(jnp.int32) + jnp.where(bits < 0, 256, 0)
     counted = ((magnitude > 0) & (magnitude < infinite)).astype(jnp.int32)
@@ -222,7 +222,7 @@ def _units(values: Any, bound: float) -> Any:
     bits, width = _bits(known)
     exponent, scaled = np.zeros((), np.int32), known
     if width == 23:
-        # Of each unit its own: beside a large one, the squares of others would be flushed to zero.
+        # A separate scale for each unit: next to a large one, squares of others would be flushed to zero.
         exponent = _scale(bits & np.iinfo(bits.dtype).max, axes)
         scaled = known * _power_of_two(-exponent)
     columns = {

@@ -43,11 +43,11 @@ class Options:
     """Options of an observed step.
 
     Attributes:
-        loss: Returns the loss of what the step returned; None: it is looked for there.
-        steps: Optimizer steps of one call; None: as the loops around the optimizer tell.
-        evaluation: It is no step, but a part of an evaluation.
-        together: Statistics are computed in one program with the step, which may then round otherwise. None: where it
-            has been seen not to.
+        loss: Returns the loss from the results of the step; None: search.
+        steps: Number of optimizer steps per call; None: from the loops around the optimizer.
+        evaluation: The function is a part of an evaluation rather than a step.
+        together: Compute statistics in one program with the step, which may then round differently. None: if a test
+            has shown that it does not.
     """
 
     loss: Callable[[Any], Any] | None = None
@@ -60,10 +60,10 @@ class ObservedStep:
     """One observed step, for the lifetime of a recording.
 
     Args:
-        integration: Of its series of steps.
+        integration: Integration of its series of steps.
         compiled: The step.
-        options: How it is observed.
-        optax, layers: What has frameworks' own functions mark; shared with other steps.
+        options: Options.
+        optax, layers: Wrappers that mark values of framework functions; shared with other steps.
     """
 
     def __init__(self, integration: ArrayIntegration, compiled: Compiled, options: Options, optax: Wrappers,
@@ -103,10 +103,10 @@ class ObservedStep:
         self._means = EvaluationMeans()
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Make the step, or the part of an evaluation, and record it; return what the user's function returns.
+        """Make the step, or the part of an evaluation, and record it; return the function's results.
 
         Raises:
-            TrainingStopped: A finding has asked for it: between this step and the one before.
+            TrainingStopped: A finding stopped the training, between this step and the previous one.
         """
         if not self._options.evaluation:
             self._integration.session.steering.raise_if_stopped()
@@ -125,21 +125,21 @@ class ObservedStep:
         try:
             self._record(found)
         finally:
-            self._given = None  # nobody but `Blame` may hold on to what the step was given, until its loss is known
+            self._given = None  # only `Blame` may keep the inputs of the step, until its loss is available
         if self._held:
-            # The update is withheld, so nothing is lost where this raises.
+            # The update is withheld, so nothing is lost if this raises.
             self._integration.session.steering.raise_if_stopped()
         return found
 
     def _go_on_from(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Count on where an optimizer that was restored has stood."""
+        """Continue counting from a restored optimizer's step count."""
         before = 0
         with self._integration.guarded("reading the optimizer's step count"):
             before = updates_before((args, kwargs))
         if before:
             self._integration.begin_training(before)
 
-    # Which version runs
+    # Choice of the version to run
 
     def _begin_call(self) -> None:
         self._due = self._is_due()
@@ -164,14 +164,14 @@ class ObservedStep:
         return due
 
     def _is_plain_to_be_timed(self) -> bool:
-        """Return whether the step is made without statistics to learn what others cost more; mostly none are due."""
+        """Return whether to run the step without statistics, to measure their cost; usually none are due."""
         if self._integration.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
             return False
         surplus = self._surplus[False]
         return surplus.wants(told=False) if not self._due else surplus.lacks_plain and not self._options.evaluation
 
     def _timed_plain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Make the step without statistics, and note how long that takes."""
+        """Make the step without statistics, and measure its duration."""
         jax.block_until_ready((args, kwargs))
         first, programs = not (self._plain_calls or self._is_compiled), self._compiled.programs
         begin = time.perf_counter()
@@ -184,7 +184,7 @@ class ObservedStep:
         return found
 
     def _instead(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
+        """Make the step with additional results, in the user's own function if possible."""
         self._given = args, kwargs
         if self._program is None:
             with self._integration.guarded("tracing the step"), self._integration.session.startup.apart_from_training():
@@ -212,7 +212,7 @@ class ObservedStep:
 
     @property
     def _computes_rates(self) -> bool:
-        """Whether a program is called for the learning rates of the next step."""
+        """Whether a program for the learning rates of the next step is called."""
         return self._rates_now is not None and not self._rates_now.constants
 
     def _plainly_with_rates(self, *args: Any, **kwargs: Any) -> Any:
@@ -220,7 +220,7 @@ class ObservedStep:
         return self._compiled.function(*args, **kwargs)
 
     def _read_rates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Compute the learning rates of the step, which may donate the memory of what they depend on."""
+        """Compute the learning rates of the step before it, because it may donate their inputs."""
         program, integration = self._program, self._integration
         if program is None or self._options.evaluation or not integration.asks_ever(Kind.LEARNING_RATE):
             return
@@ -228,7 +228,7 @@ class ObservedStep:
         with integration.guarded("computing the learning rate"):
             leaves, structure = program.flat(args, kwargs)
             if structure not in self._rates:
-                self._rates[structure] = None  # tried once, also if it fails
+                self._rates[structure] = None  # try once, even if it fails
                 with integration.session.startup.apart_from_training():
                     self._rates[structure] = step_rates(self._program_for(args, kwargs))
             rates = self._rates_now = self._rates[structure]
@@ -244,14 +244,14 @@ class ObservedStep:
         if self._rate_reading is not None:
             self._rate_reading.hand_over(self._integration, step)
         elif self._rates_now is not None:
-            # The results of the small program are its own: nobody donates them.
+            # The small program's results are separate arrays, which nobody donates.
             for group, rate in zip(self._rates_now.groups, self._plain_rates, strict=False):
                 self._integration.learning_rate(_number(rate, 0, 1, None), group)
             for group, constant in self._rates_now.constants.items():
                 self._integration.learning_rate(constant, group)
 
     def _candidate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
-        """Return the version that may make the step itself; None: it must be left to the user's own function."""
+        """Return the version that may make the step itself; None: only the user's function may."""
         version = None
         if self._guard is None and foreign.is_on_host() and jax.process_count() == 1:
             with self._integration.guarded("adding statistics to the compiled step"):
@@ -283,13 +283,13 @@ class ObservedStep:
 
     def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool, tried: bool = False
              ) -> Harvested | None:
-        """Call another version of the step; None: there is none, or it fails, as the user's own may do then.
+        """Call another version of the step; None: there is none, or it failed, as the user's function then may.
 
         Args:
-            args, kwargs: As the user's own is called.
-            due: Statistics are.
+            args, kwargs: Arguments of the user's function.
+            due: Statistics are due.
             apart: It computes nothing else.
-            tried: The user's own is called as well, with what is given away here.
+            tried: The user's function is called as well, with the donated arguments.
         """
         with self._integration.guarded("adding statistics to the compiled step"):
             version = None
@@ -306,7 +306,7 @@ class ObservedStep:
             with self._integration.session.startup.apart_from_training() if first else nullcontext():
                 harvested = version(args, kwargs, keeps=tried)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
-            # Where it is the user's own error, their own function raises it.
+            # If the error is the user's, their own function raises it, too.
             self._versions = dict.fromkeys(self._versions)
             self._failed = error
             return None
@@ -314,7 +314,7 @@ class ObservedStep:
             jax.block_until_ready((harvested.outs, harvested.values, harvested.joined))
             surplus.add(time.perf_counter() - begin, told=True)
             if apart:
-                surplus.add(0.0, told=False)  # all of it is beside the step
+                surplus.add(0.0, told=False)  # all of it is additional to the step
         return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
@@ -324,7 +324,7 @@ class ObservedStep:
 
     def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
                      ) -> Version | None:
-        """Return the version for such arguments, with statistics where they are due; None: there can be none."""
+        """Return the version for such arguments, with statistics if due; None: not possible."""
         key = (self._form_of(args, kwargs), due, apart)
         if key not in self._versions:
             self._versions[key] = None
@@ -334,7 +334,7 @@ class ObservedStep:
         return self._versions[key]
 
     def _form_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-        """Return the number of the form that the arguments of the call under way have: told once, asked for often."""
+        """Return the number of the traced form for the current call's arguments; cached."""
         if self._form is None:
             self._form = self._forms.setdefault(signature(*jax.tree.flatten((args, kwargs))), len(self._forms))
         return self._form
@@ -358,7 +358,7 @@ class ObservedStep:
 
     def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
         guard = self._guard
-        # Statistics apart need the bound too where a turn that is held is followed by others in the same call.
+        # Separate statistics also need the bound if a call continues after a withheld iteration.
         bound = None if guard is None or (apart and program.steps == 1) else guard.bound
         version = program.compile(self._wants if due else lambda mark: None, apart=apart,
                                   on_host=foreign.is_on_host() and not program.many_devices, bound=bound,
@@ -385,10 +385,10 @@ class ObservedStep:
         return plan.taking(plan.everything(mode), Key(mark.kind, mark.path), mark.layer)
 
     def _stillness_holds(self, path: str) -> bool:
-        """Return whether the optimizer holds a parameter on purpose: then it has no gradient, as one that is frozen."""
+        """Return whether the optimizer deliberately freezes a parameter: then it counts as one without gradient."""
         return self._program is not None and path in self._program.stillness.held
 
-    # What came out
+    # Results
 
     def _record(self, found: Any) -> None:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
@@ -426,7 +426,7 @@ class ObservedStep:
                 self._integration.end_explicit_step(skipped=step in self._held)
 
     def _look_within(self) -> None:
-        """Have the loss of a step that returns none come out of it with its statistics, where it is marked there."""
+        """Return the loss with the statistics, for a step that does not return it but marks it."""
         if self._loss_is_within or self._program is None or self._options.evaluation:
             return
         self._loss_is_within = True
@@ -439,7 +439,7 @@ class ObservedStep:
             self._forget_versions()
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
-        """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
+        """Return a context that counts the first read of statistics, which creates rows and names, as start-up."""
         return self._integration.session.startup.apart_from_training() if first else nullcontext()
 
     def _alone_of(self, program: Program, found: Any, loss: Any) -> str:
@@ -448,7 +448,7 @@ class ObservedStep:
         return self._alone[1]
 
     def _tell_stillness(self) -> None:
-        """Tell what of the parameters cannot move."""
+        """Record which parameters cannot change."""
         if self._program is None or not self._program.stillness.parameters:
             return
         stillness = self._program.stillness
@@ -459,12 +459,13 @@ class ObservedStep:
                 self._integration.fact(name, 1.0, path)
 
     def _charge(self, steps: int) -> None:
-        """Charge a step of a call of so many with its part: doubt is charged where a promise hangs on it."""
+        """Charge one step of a call with its share, using the upper estimate of the cost if the budget depends on
+        it."""
         price, surplus = self._integration.session.price, self._surplus[self._is_apart]
         price.charge((surplus.secs if price.budget is None else surplus.likely_secs) / steps)
 
     def _forget_versions(self) -> None:
-        """Have them made anew, since what is wanted of them is another."""
+        """Discard the versions after a change of what to record."""
         self._versions.clear()
         self._forget_what_they_cost()
 
@@ -474,7 +475,7 @@ class ObservedStep:
 
 
 def _number(values: Any, step: int, steps: int, program: Program | None) -> float | Callable[[], float]:
-    """Return the number of one step: at once where it is there, else a function that waits for it."""
+    """Return the number of one step: its value if available, otherwise a function that waits for it."""
     if not isinstance(values, jax.Array) or values.is_ready():
         return number_of(values, step, steps)
     if program is not None and program.may_donate(values):

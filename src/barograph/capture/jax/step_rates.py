@@ -1,4 +1,4 @@
-"""Computes the learning rates of a JAX step from its arguments, in a small program of its own.
+"""Computes the learning rates of a JAX step from its arguments, in a small separate program.
 
 The step counts and injected hyperparameters that a rate depends on are arguments of the step. Its results may contain
 them too, but their memory is often donated to the next call.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barograph.capture.jax.program import Program
 
 _MOST_ELEMENTS = 64
-"""Elements of the largest argument that a rate may depend on: more than a count or a hyperparameter per device has."""
+"""Maximum size of an argument that a rate may depend on: more than counts or hyperparameters per device."""
 
 
 class StepRates:
@@ -98,8 +98,8 @@ def step_rates(program: Program) -> StepRates | None:
 def _needed_for_rates(jaxpr: Any) -> Any:
     """Return a traced function without the operations that rates do not depend on, and without results.
 
-    It is traced once more, which takes long for a large model. Marks have no results, so what is inside of operations
-    is left as it is.
+    It is traced once more, which takes long for a large model. Marks have no results, so the inside of operations is
+    unchanged.
     """
     kept, needed = [], set[Any]()
     for eqn in reversed(jaxpr.eqns):

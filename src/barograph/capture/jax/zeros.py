@@ -1,6 +1,6 @@
 """Finds marked tensors that are constant zero in the traced step.
 
-Behind `stop_gradient`, JAX creates zero gradients; an optimizer that holds parameters (`optax.set_to_zero`) creates
+Behind `stop_gradient`, JAX creates zero gradients; an optimizer that freezes parameters (`optax.set_to_zero`) creates
 zero updates. Both are constants in the traced step.
 """
 
@@ -20,13 +20,13 @@ from barograph.model.key import Kind
 _KEEP_ZERO = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "neg", "reshape", "squeeze",
                         "transpose", "slice", "abs", "sqrt", "square", "reduce_sum", "optimization_barrier", "sign",
                         "expand_dims", "reduce_precision", "stop_gradient", "cumsum"})
-"""Operations of one operand that give zero of zero."""
+"""Operations with one operand that map zero to zero."""
 
 _ALL_ZERO = frozenset({"add", "add_any", "sub", "max", "min", "concatenate"})
-"""Those that give zero where all of their operands are."""
+"""Operations whose result is zero if all operands are."""
 
 _ANY_ZERO = frozenset({"mul", "dot_general"})
-"""Those that give zero where one operand is: of a step that is finite."""
+"""Operations whose result is zero if one operand is, in a finite step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Stillness:
     """Parameters that cannot change, according to the trace.
 
     Attributes:
-        parameters: Paths of all whose gradient is marked.
-        unreached: Those whose gradient is zero whatever the step is given: the loss does not depend on them.
-        held: Those that have a gradient and whose update is zero: the optimizer leaves them as they are.
+        parameters: Paths of all parameters with a marked gradient.
+        unreached: Those whose gradient is always zero: the loss does not depend on them.
+        held: Those with a gradient and a zero update: the optimizer does not change them.
     """
 
     parameters: frozenset[str] = frozenset()
@@ -45,11 +45,11 @@ class Stillness:
 
 
 def stillness_of(jaxpr: Any, consts: Sequence[Any] = ()) -> Stillness:
-    """Return which parameters cannot move in a traced step.
+    """Return the parameters that cannot change in a traced step.
 
     Args:
-        jaxpr: Of the step, with marks.
-        consts: What it closes over.
+        jaxpr: The step, with marks.
+        consts: Its constants.
     """
     zero: dict[Mark, bool] = {}
     _walk(jaxpr, [_is_zero(const) for const in consts], [False] * len(jaxpr.invars), zero)
@@ -71,7 +71,7 @@ def _walk(jaxpr: Any, consts: Sequence[bool], given: Sequence[bool], zero: dict[
         operands = [still(atom) for atom in eqn.invars]
         if eqn.primitive is MARK:
             mark = eqn.params["mark"]
-            # Of one that is marked twice, as in two branches, all must be.
+            # If a tensor is marked twice, as in two branches, all must be zero.
             zero[mark] = operands[0] and zero.get(mark, True)
         known.update(zip(eqn.outvars, _results(eqn, operands, zero), strict=True))
     return [still(atom) for atom in jaxpr.outvars]
@@ -84,7 +84,7 @@ def _results(eqn: Any, operands: list[bool], zero: dict[Mark, bool]) -> list[boo
         body, consts = inner
         return _walk(body, [_is_zero(const) for const in consts], operands, zero)
     for within in core.jaxprs_in_params(eqn.params):
-        # Nothing is known of what a loop or a branch is given.
+        # The inputs of a loop's or a branch's function are unknown.
         _walk(within, [False] * len(within.constvars), [False] * len(within.invars), zero)
     one = bool(operands) and (
         (eqn.primitive is MARK and operands[0])
@@ -101,6 +101,6 @@ def _is_zero(value: Any) -> bool:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        return False  # a random key, say
+        return False  # a random key, for example
     return array.dtype.kind in "biufcV" and array.size > 0 and not np.any(array != 0)
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 
 def array_of(value: Any) -> NDArray[Any]:
-    """Return the elements of a tensor or a variable; memory is shared with it where that is possible.
+    """Return the elements of a tensor or a variable, sharing memory if possible.
 
-    Not through Keras, which asks a tensor of torch for an array in a way that NumPy warns of.
+    Not through Keras, whose conversion of torch tensors makes NumPy warn.
     """
     return _way_of(type(value))(value)  # type: ignore[arg-type]  # a class can be hashed
 
 
 @functools.lru_cache(64)
 def _way_of(kind: type) -> Callable[[Any], NDArray[Any]]:
-    """Return how values of a type are read: to ask a tensor for what it does not have takes longer than to read it."""
+    """Return the reader for values of a type: probing a tensor for attributes takes longer than reading it."""
     if hasattr(kind, "detach"):
         return _of_torch
     if not hasattr(kind, "numpy"):
@@ -39,16 +39,17 @@ def _of_variable(value: Any) -> NDArray[Any]:
 
 
 def _of_tensor(value: Any, read: Callable[[Any], Any] | None = None) -> NDArray[Any]:
-    """Return where the elements lie; `numpy` copies them. What writes to a variable that is looked at copies it."""
+    """Return an array in the tensor's memory, which `numpy` would copy. TensorFlow copies a variable on write while it
+    is read."""
     try:
         array = np.asarray(memoryview(value if read is None else read(value)))
     except (TypeError, ValueError):
-        return np.asarray(value.numpy())  # bfloat16, say, and what is spread over replicas
+        return np.asarray(value.numpy())  # for example bfloat16, and values spread over replicas
     return array if array.dtype != object else np.asarray(value.numpy())
 
 
 def read_all_of(variables: Sequence[Any]) -> Callable[[], Sequence[Any]] | None:
-    """Return what returns the tensors of all of TensorFlow's variables; None: one is spread over replicas."""
+    """Return a function that returns the tensors of all TensorFlow variables; None: one is spread over replicas."""
     if not all(map(_is_plain, variables)):
         return None
     tensorflow = sys.modules["tensorflow"]
@@ -60,12 +61,12 @@ def read_all_of(variables: Sequence[Any]) -> Callable[[], Sequence[Any]] | None:
 
 
 def _is_plain(variable: Any) -> bool:
-    """Return whether a variable is one tensor: those of a strategy are one on each device."""
+    """Return whether a variable is one tensor: those of a strategy have one per device."""
     return any(base.__name__ == "BaseResourceVariable" for base in type(variable).__mro__)
 
 
 def _read(variable: Any) -> Any:
-    """Return the tensor of a variable of TensorFlow; its own `value` enters a context first, which takes as long."""
+    """Return the tensor of a TensorFlow variable; its own `value` enters a context first, which takes as long."""
     tensorflow = sys.modules["tensorflow"]
     if _is_plain(variable) and tensorflow.executing_eagerly():
         return tensorflow.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)

@@ -17,7 +17,7 @@ class Asked(Protocol):
     """Decides what is recorded of each tensor; equal objects decide equally."""
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
-        """Return what is taken of a tensor; None: nothing."""
+        """Return the statistics to record of a tensor; None: none."""
 
     def __hash__(self) -> int: ...
 
@@ -27,9 +27,9 @@ class AskedByPlan:
     """Everything a plan can ever request, at one point in time.
 
     Attributes:
-        plan: It.
-        selections: How many it had.
-        mode: Of what the step is a part.
+        plan: The plan.
+        selections: Number of its Selections.
+        mode: Mode of the step.
     """
 
     plan: Plan
@@ -37,10 +37,10 @@ class AskedByPlan:
     mode: Mode
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
-        """Return what is taken of a tensor; None: nothing."""
+        """Return the statistics to record of a tensor; None: none."""
         return self.plan.taking(self.plan.everything(self.mode), Key(kind, canonical_path(path)), layer)
 
 
 def in_plain_data(taken: Iterable[tuple[Kind, str, Taking]]) -> list[list[Any]]:
-    """Return what was taken of tensors in plain data: of each its kind, path, histogram, whether units, whether all."""
+    """Return recorded statistics as plain data: kind, path, histogram, units and raw of each tensor."""
     return [[kind.value, path, int(taking.histogram), taking.units, taking.raw] for kind, path, taking in taken]

@@ -1,7 +1,7 @@
 """Reads PyTorch tensors as soon as they exist, while they may be in a cache.
 
-So no step keeps them alive until it has ended. What lies on a device is left: to read it in the midst of a step would
-have the training wait.
+So no step keeps them alive until its end. Tensors on a device are not read: that would block the training in the middle
+of a step.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from barograph.capture.readings import Readings
 
 _ALIKE = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
-"""Types of elements that are called the same by torch and by NumPy."""
+"""Element types with the same name in torch and NumPy."""
 
 
 class _Known(NamedTuple):
     """A reading that may be reused: a layer's output is the next layer's input.
 
     Attributes:
-        owner: A tensor that lies there.
-        version: How often its elements had been changed in place.
-        number: Of the reading.
+        owner: A tensor in that memory.
+        version: Number of its in-place changes.
+        number: Index of the reading.
     """
 
     owner: weakref.ref[Any]
@@ -43,8 +43,8 @@ class AtOnce:
 
     Args:
         torch: The library.
-        readings: Where to.
-        names: Of the model.
+        readings: Receives the statistics.
+        names: Names of the model.
 
     Attributes:
         readings: See above.
@@ -63,8 +63,8 @@ class AtOnce:
         self._known: dict[tuple[int, int, int, int], _Known] = {}
 
     def read(self, kind: Kind, path: str, tensor: Any) -> bool:
-        """Read a tensor, where it is due and that makes nobody wait; return whether it need not be kept."""
-        # Asked of every tensor, and each question takes a tenth of a microsecond.
+        """Read a tensor if it is due and available without waiting; return whether it need not be kept."""
+        # Called for every tensor, and each check takes a tenth of a microsecond.
         if (type(tensor) not in self._plain or not tensor.is_cpu or tensor.layout is not self._strided
                 or self._is_wrapped(tensor) or self._is_compiling()):
             return False
@@ -88,7 +88,7 @@ class AtOnce:
         return self._of_gradients
 
     def _number(self, tensor: Any, recipe: Recipe) -> int:
-        """Return the number of the reading of a tensor: a new one, where what lies there is not known yet."""
+        """Return the index of the reading of a tensor, a new one if its memory is not known yet."""
         address, size = tensor.data_ptr(), tensor.numel()
         if recipe.key.kind is Kind.GRADIENT:
             return self.readings.summarize(address, size, recipe)
@@ -96,10 +96,10 @@ class AtOnce:
         known = self._known.get(place)
         if known is not None:
             owner = known.owner()
-            # Where it is gone, other elements may lie there; what shares its memory shares the count of changes.
+            # If the owner is gone, the memory may be reused; views share the counter of changes.
             if owner is not None and owner.data_ptr() == address and owner._version == known.version:
                 return known.number
         number = self.readings.summarize(address, size, recipe)
-        if not tensor.is_inference():  # nobody counts the changes of such a one
+        if not tensor.is_inference():  # inference tensors have no counter of changes
             self._known[place] = _Known(weakref.ref(tensor), tensor._version, number)
         return number

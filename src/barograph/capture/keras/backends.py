@@ -29,9 +29,9 @@ class Backend(Protocol):
     """A Keras backend.
 
     Attributes:
-        waits: Reading a number of the step that has just been called makes the training wait for it.
+        waits: Reading a number of the last call makes the training wait for it.
         several: A call of the function may make several steps.
-        reader: As of `fetching.Fetching`.
+        reader: See `fetching.Fetching`.
     """
 
     waits: bool
@@ -39,47 +39,47 @@ class Backend(Protocol):
     reader: Reader | None
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
-        """Return what tells which tensors can leave the step function that is called with these arguments."""
+        """Return which tensors can leave the step function called with these arguments."""
 
     def reads(self, integration: ArrayIntegration, names: Names) -> Reads | None:
-        """Return what reads tensors of a call of a step while that runs; None: they have no values before its end."""
+        """Return a reader of tensors during a call of a step; None: they have no values before its end."""
 
     def tells(self, model: Any) -> bool:
-        """Return whether a step of a model, as it is compiled, gives out statistics, those of its variables too."""
+        """Return whether the compiled step of a model returns statistics, including those of its variables."""
 
     def asked(self, plan: Plan, mode: Mode) -> Asked | None:
-        """Return what is asked of tensors whose statistics a step gives out; None: it gives out the tensors."""
+        """Return the requested statistics that a step must return; None: it returns the tensors."""
 
     def replicas(self, model: Any) -> int:
-        """Return how many devices share a step of a model."""
+        """Return the number of devices that share a step of a model."""
 
     def is_mirrored(self, model: Any) -> bool:
-        """Return whether a step of a model is made by replicas that can each be told of."""
+        """Return whether a step of a model runs in replicas that can be observed separately."""
 
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
-        """Return arguments of the whole function that it can be called with a second time, should the first fail."""
+        """Return arguments for the function that can be used a second time if the first call fails."""
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
              training: bool) -> Any:
-        """Call the model's own step, with what is picked up beside its result."""
+        """Call the model's own step, with the collected values besides its result."""
 
     def seen_in(self, left: Any) -> Seen:
-        """Return what was seen, of what a step has given out as that."""
+        """Return the collected values from the form in which a step returns them."""
 
     def parts(self, result: Any) -> tuple[Any, Any]:
-        """Return what the whole function gave out: logs, or what stands there; and what Keras is to be given."""
+        """Return the results of the function: logs or the like; and the value for Keras."""
 
     def returned(self, logs: Any, given: Any) -> Any:
-        """Return what Keras is to be given."""
+        """Return the value for Keras."""
 
     def values(self, model: Any, state: Any, *, training: bool) -> ValueOf:
-        """Return what tells the value of a variable of the model; `state` is an argument or a result."""
+        """Return a function for the values of the model's variables; `state` is an argument or a result."""
 
     def keep(self, model: Any, given: Any, *, training: bool) -> None:
-        """Let the model have the variables of a step, as Keras would have done, where we raise before it does."""
+        """Assign the variables of a step to the model, as Keras would have done, before we raise an exception."""
 
     def put_back(self, model: Any, given: Any, before: Mapping[int, Any]) -> Any:
-        """Give variables that are not trained the values of before, by their ids; return what Keras is to be given."""
+        """Restore non-trainable variables by their IDs; return the value for Keras."""
 
 
 class _Graph:
@@ -95,7 +95,7 @@ class _Graph:
                                                                or value.dtype.is_bool or value.dtype.is_complex)
 
     def can_leave(self, tensor: Any) -> bool:
-        # Of a compiled function within a step that is not, too, tensors cannot leave.
+        # Tensors cannot leave a compiled function within an eager step either.
         return getattr(tensor, "graph", None) is self._graph
 
     def is_known(self, tensor: Any) -> bool:
@@ -140,7 +140,7 @@ class TensorFlowBackend:
         return is_mirrored(model.distribute_strategy)
 
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
-        # What fails while it is traced has asked the iterator for nothing.
+        # A step that fails during tracing has not used the iterator.
         return (Again(next(args[0])),) if eager and executes == 1 else args
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
@@ -151,7 +151,7 @@ class TensorFlowBackend:
         return {"logs": logs, "seen": self._left(collector)}
 
     def _left(self, collector: Collector) -> Any:
-        # Of a replica its step is asked for what all have seen.
+        # Read the step of one replica, which has the values of all.
         return collector.seen if collector.shared is not None else leaving(collector.seen)
 
     def seen_in(self, left: Any) -> Seen:
@@ -256,6 +256,6 @@ def backend_named(name: str) -> Backend:
 
 
 def own_value(variable: Any) -> Any:
-    """Return the value that a variable holds itself: between two calls of Keras's functions that is the newest."""
+    """Return the value in a variable itself: between two calls of Keras's functions it is the newest."""
     return variable.value
 

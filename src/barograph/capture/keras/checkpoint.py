@@ -1,6 +1,6 @@
 """Keras checkpoints without pickle: the variables of models and optimizers after a step.
 
-Of every backend alike. It is to look at, and to go on from by hand with `load`.
+The same for every backend. For inspection, and for resuming manually with `load`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FRAMEWORK = "keras"
 
 
 def save(store: Store, models: Iterable[tuple[Any, ValueOf]], *, attempt: int, steps: int, who: str) -> str:
-    """Write how models and their optimizers stand into the run; return the name of the file.
+    """Write models and their optimizers into the run; return the name of the file.
 
     Args:
-        store: The run's.
-        models: Those that are trained, each with what tells the value of a variable of it now.
-        attempt: Which life of the run.
-        steps: Optimizer steps made.
-        who: Tells the checkpoint of one process from another's.
+        store: Store of the run.
+        models: Trained models, each with a function for the values of its variables.
+        attempt: Attempt of the run.
+        steps: Number of optimizer steps so far.
+        who: Distinguishes checkpoints of several processes.
 
     Raises:
-        NotDone: There is none.
-        StoreError: The store did not take it.
+        NotDone: There is no model.
+        StoreError: The store rejected it.
     """
     tensors: dict[str, RawTensor] = {}
     held: dict[str, dict[str, Any]] = {"models": {}, "optimizers": {}}
@@ -63,20 +63,20 @@ def save(store: Store, models: Iterable[tuple[Any, ValueOf]], *, attempt: int, s
 
 
 def load(run: str, model: Any) -> int:
-    """Give a model, and its optimizer where it is compiled with one, what a run's last checkpoint holds.
+    """Load the last checkpoint of a run into a model, and into its optimizer if it is compiled with one.
 
     Args:
         run: Directory or URL of the run.
-        model: It must be built, and as it was. Of several models that were trained, the one of this name is meant.
+        model: The built model, with the same structure. If the run trained several, the one with this name is loaded.
 
     Returns:
-        The steps that were made by then.
+        The number of steps at the checkpoint.
 
     Raises:
-        UnknownKey: The run has no checkpoint, or that holds no model of this name.
-        DamagedChunk: Its bytes are not those that were written.
-        NotPlain: It is none of Keras.
-        ValueError: The model, or its optimizer, has other variables.
+        UnknownKey: The run has no checkpoint, or the checkpoint has no model of this name.
+        DamagedChunk: The checkpoint is damaged.
+        NotPlain: It is not a Keras checkpoint.
+        ValueError: The model or its optimizer has other variables.
     """
     checkpoint = read_checkpoint(store_from_url(run))
     if checkpoint is None:
@@ -88,7 +88,7 @@ def load(run: str, model: Any) -> int:
     label = str(model.name) if len(models) > 1 else next(iter(models))
     if label not in models:
         raise UnknownKey(f'The checkpoint holds no model "{label}". {nearest(label, models)}')
-    # Both are looked at before either is changed.
+    # Check both before changing either.
     parts = [(model.variables, models[label])]
     if getattr(model, "optimizer", None) is not None:
         model.optimizer.build(model.trainable_variables)

@@ -32,7 +32,7 @@ _COMPUTED = ("x", "y", "y_pred", "sample_weight")
 """The arguments of a model's `compute_loss`, in order."""
 
 OPTIMIZER = "the optimizer"
-"""Stands among paths of layers where an optimizer is called out of reach."""
+"""Represents the optimizer among paths of layers, if its gradients cannot leave the function."""
 
 _OF_LAYERS = {"outputs": Kind.OUTPUT, "inputs": Kind.INPUT}
 
@@ -43,7 +43,7 @@ class Reach(Protocol):
     """Decides which tensors can leave a function, for one backend."""
 
     def is_tensor(self, value: Any) -> bool:
-        """Return whether that is a tensor of the backend."""
+        """Return whether a value is a tensor of the backend."""
 
     def can_leave(self, tensor: Any) -> bool:
         """Return whether a tensor can be returned by the step function that is being traced."""
@@ -52,30 +52,30 @@ class Reach(Protocol):
         """Return whether a tensor has its value now."""
 
     def is_tracing(self) -> bool:
-        """Return whether the step is being traced by a compiler, which is done once."""
+        """Return whether a compiler is tracing the step, which happens once."""
 
     def dense(self, gradient: Any) -> Any:
-        """Return a gradient as a tensor: that of an embedding may be told by its rows alone."""
+        """Return a gradient as a dense tensor: that of an embedding may consist of rows."""
 
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
-        """Return what each replica has in the place of a value; none: it is no value of several replicas."""
+        """Return the value in each replica; empty if it is not a per-replica value."""
 
 
 class Reads(Protocol):
     """Reads tensors during the step.
 
     Attributes:
-        readings: What it has read.
+        readings: The readings.
     """
 
     readings: Readings
 
     def read(self, kind: Kind, path: str, tensor: Any) -> bool:
-        """Read a tensor, where it is due and that makes nobody wait; return whether it need not be kept."""
+        """Read a tensor if it is due and available without waiting; return whether it need not be kept."""
 
 
 class Marks(Protocol):
-    """Marks tensors of a step that is being traced."""
+    """Marks tensors of a step while it is traced."""
 
     def mark(self, kind: Kind, path: str, value: Any) -> None:
         """Mark all tensors in a value."""
@@ -86,16 +86,16 @@ class Wanted:
     """The additional results requested from a step function.
 
     Attributes:
-        gradients: Those that the optimizer is about to use.
-        outputs: Paths of the layers whose output is.
-        inputs: Likewise.
-        data: What the loss was computed of.
-        modes: In which mode models are called.
-        fed: What the step is fed, as it is: should the loss be out of range, it is looked at.
-        gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
-        norm_above: Norm of all gradients beyond which it is withheld, too.
-        asked: What is asked of gradients, inputs and outputs, where a compiled step can give out statistics in their
-            place; None: it gives out themselves.
+        gradients: Gradients before the optimizer uses them.
+        outputs: Paths of layers whose output is requested.
+        inputs: Paths of layers whose input is requested.
+        data: Arguments of the loss.
+        modes: Modes in which models are called.
+        fed: Unchanged inputs of the step, which are recorded if the loss is out of range.
+        gate: Withhold the update if the gradients are not acceptable, and return the reasons.
+        norm_above: Norm of all gradients above which it is withheld, too.
+        asked: Statistics of gradients, inputs and outputs that a compiled step can return instead of the tensors; None:
+            it returns the tensors.
     """
 
     gradients: bool = False
@@ -113,38 +113,36 @@ class Collector:
     """The values collected in one call of a step function.
 
     Args:
-        names: Of the model.
-        wanted: What is asked for.
-        reach: Of the backend.
-        shared: As below.
-        reads: Reads gradients, inputs and outputs as soon as they are there; None: all are kept.
+        names: Names of the model.
+        wanted: Requested results.
+        reach: Access to the backend.
+        shared: See below.
+        reads: Reads gradients, inputs and outputs as soon as they exist; None: all are kept.
 
     Attributes:
         reach: See above.
-        seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite",
-            "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed", as far as
-            they are not among what was "read" by then, or "told" by the step; with a gate
-            also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given" (gradients as
-            they are), "batch" and "before" (variables that are not trained).
-            Of a loss that was one number for each sample, "samples" is how many.
-        lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
-        optimizer: The first that has used gradients.
-        loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
-        of_tape: Variables that a tape was asked for, with their gradients.
-        verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
-        shared: Of a replica: the step that it shares with others; None: this is the whole step.
-        marks: Marks gradients, inputs and outputs where the step is traced, in place of keeping them; None: they are
+        seen: By name: "loss", "penalty" (Keras's additions from weights and layers), "learning_rate", "finite",
+            "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed", except those
+            already "read", or "told" by the step as statistics. With a gate also "withheld", "norms", "scale" (of a
+            scaled loss), and the groups "given" (unchanged gradients), "batch" and "before" (non-trainable variables).
+            For a loss with one number per sample, "samples" is their number.
+        lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, if gradients cannot.
+        optimizer: The first optimizer that used gradients.
+        loss_is_of_tape: The loss is the target of a tape, and may be scaled.
+        of_tape: Variables that a tape was called with, with their gradients.
+        verdict: Why the update is withheld, if the step itself cannot report the reason.
+        shared: For a replica, the shared step; None: this is the whole step.
+        marks: Marks gradients, inputs and outputs while the step is traced, instead of keeping them; None: they are
             kept.
-        failed: What was wrong where a step could not be made anew with statistics in it; None: nothing.
-        finite: Whether all gradients are, where a gate asks; None: nobody has looked.
-        skipped: Whether a scaler of the loss skips the step by itself; None: there is none.
-        paths: Of the variables whose gradients a gate looks at, in order.
-        applying: An optimizer is using gradients: what it calls itself in turn is not told.
-        modes: In which the models that it trains were called; None: nobody asks, or it is not known.
-        of_loop: The step is of a loop of the script's own.
-        losses: Of a loop of the script's own, the losses of Keras that it has called, by the name under which "data"
-            holds what they were computed of.
-        alone: What that of them is called whose value is the loss of the step, with nothing added; "": none is.
+        failed: Error of rebuilding a step with statistics; None: no error.
+        finite: Whether all gradients are finite, with a gate; None: not checked.
+        skipped: Whether a loss scaler skips the step itself; None: there is no scaler.
+        paths: Paths of the variables whose gradients a gate checks, in order.
+        applying: An optimizer is using gradients: its nested calls are ignored.
+        modes: Modes in which the trained models were called; None: not requested, or unknown.
+        of_loop: The step belongs to a custom loop.
+        losses: For a custom loop, the called Keras losses by their names in "data".
+        alone: Name of the loss whose value is the loss of the step, with nothing added; "": none.
     """
 
     def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None,
@@ -177,11 +175,11 @@ class Collector:
 
     @contextmanager
     def listening_to(self, model: Any) -> Iterator[None]:
-        """Hear of the loss that a model computes, within a `with` block."""
+        """Collect the loss that a model computes, within a `with` block."""
         own = vars(model)
         heard = own.get("compute_loss")
         if not isinstance(heard, _LossHeard):
-            # In the object itself: whatever class defines it, the step finds ours first.
+            # In the instance, so that the step finds ours first, whichever class defines the method.
             own["compute_loss"] = heard = _LossHeard(model, heard)
         heard.collectors[threading.get_ident()] = self
         try:
@@ -196,7 +194,7 @@ class Collector:
 
     @contextmanager
     def using_gradients(self) -> Iterator[None]:
-        """Be told nothing of what an optimizer calls itself in turn, within a `with` block."""
+        """Ignore nested calls of an optimizer, within a `with` block."""
         self.applying = True
         try:
             yield
@@ -205,7 +203,7 @@ class Collector:
 
     @contextmanager
     def within(self, reach: Reach) -> Iterator[Seen]:
-        """Pick up apart what is computed within a `with` block, in a trace of its own."""
+        """Collect values of a nested trace separately, within a `with` block."""
         outer, self.reach = self.reach, reach
         seen, self.seen = self.seen, {}
         try:
@@ -214,7 +212,7 @@ class Collector:
             self.seen, self.reach = seen, outer
 
     def gradient_asked(self, target: Any, sources: Any, gradients: Any) -> None:
-        """Take what the gradients were computed of, where the model was not asked for its loss, and for what."""
+        """Collect the target of a tape, if the model did not compute a loss, and the sources."""
         if "loss" not in self.seen and self._leaves(target):
             self.seen["loss"] = keras.ops.mean(target)
             self.loss_is_of_tape = True
@@ -225,7 +223,7 @@ class Collector:
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
     def layer_begins(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
-        """Note that a layer is called; it may be a model."""
+        """Note the start of a call of a layer, which may be a model."""
         self._depth += 1
         if self.wanted.modes:
             self._modes_heard.called(layer, kwargs, within=self._depth > 1)
@@ -236,15 +234,15 @@ class Collector:
                 self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
 
     def layer_ends(self) -> None:
-        """Note that the call of a layer is over."""
+        """Note the end of a layer's call."""
         self._depth -= 1
 
     def begin(self, data: Any, before: Mapping[str, Any]) -> None:
-        """Take what the step begins with, where it may have to be saved.
+        """Collect the inputs of the step, if it may have to be saved.
 
         Args:
-            data: As Keras hands it to the step.
-            before: Variables that a forward pass changes, with their values of now.
+            data: Data that Keras passes to the step.
+            before: Variables that a forward pass changes, with their current values.
         """
         if self.wanted.fed:
             self._take("fed", "x", keras.utils.unpack_x_y_sample_weight(data)[0], "")
@@ -254,14 +252,14 @@ class Collector:
             self.seen["before"] = {path: keras.ops.copy(value) for path, value in before.items()}
 
     def begin_loop(self, arguments: Any) -> None:
-        """Do likewise in a loop of the script's own: what the step is called with is its batch."""
+        """Collect the inputs of a custom loop's step: its arguments are its batch."""
         self.of_loop = True
         if self.wanted.gate:
-            # Where nothing is compiled, arrays of NumPy are what they were when the step was called.
+            # In an eager step, NumPy arrays are unchanged since the call.
             self._take("batch", "batch", keras.tree.map_structure(_as_tensor, arguments), "")
 
     def end_loop(self) -> None:
-        """Take gradients of a tape, where no optimizer of Keras was given them."""
+        """Collect gradients of a tape that no Keras optimizer got."""
         if self.optimizer is None and self.wanted.gradients and self.of_tape:
             dense = [(variable, self.reach.dense(gradient)) for variable, gradient in self.of_tape
                      if gradient is not None]
@@ -270,15 +268,15 @@ class Collector:
             self.names.trainable.update({self.names.path(variable): variable for variable, _ in known})
 
     def applied(self, optimizer: Any, gradients: Any, variables: Any) -> Any:
-        """Take gradients that an optimizer is about to use; its variables have the values of now.
+        """Collect gradients before an optimizer uses them; its variables have their current values.
 
         Args:
-            optimizer: Whose they are.
-            gradients: In the order of the variables; None: that one has none.
-            variables: Those of the model.
+            optimizer: The optimizer.
+            gradients: Gradients in the order of the variables; None: the variable has none.
+            variables: Variables of the model.
 
         Returns:
-            Whether they may be used, as a tensor; None: nobody asks, or it is for all replicas of the step to say.
+            Whether they may be used, as a tensor; None: no gate, or all replicas of the step decide together.
         """
         self.names.called(None)
         self.optimizer = self.optimizer or optimizer
@@ -289,7 +287,7 @@ class Collector:
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
         if not self._leaves(rate):
-            # What would be computed here belongs to a graph within.
+            # A computation here would belong to an inner graph.
             self.lost.add(OPTIMIZER)
             return None
         self.seen["learning_rate"] = rate
@@ -320,16 +318,16 @@ class Collector:
         return fits
 
     def _fits(self, known: list[tuple[Any, Any]], scale: Any, *, skips: bool) -> Any:
-        """Return whether gradients are fit to be used, and keep what says why not."""
+        """Return whether gradients are acceptable, and keep the reason if not."""
         ops = keras.ops
-        # They leave the step as they are: of one that is held their bits are told.
+        # They leave the step unchanged, because a saved step records their bits.
         given = {self.names.path(variable): gradient for variable, gradient in known}
         self.seen["given"] = given
         self.paths = list(given)
         gradients = [ops.cast(gradient, "float32") for gradient in given.values()]
         finite = self.finite = all_finite(gradients)
         if skips:
-            # The scaler skips such a step itself, and that is no failure, as long as its scale can be the reason.
+            # The scaler itself skips such a step, which is normal while its scale can be the reason.
             self.skipped = ops.logical_and(ops.logical_not(finite), ops.cast(scale, "float32") > 1.0)
         if scale is not None and self.shared is not None:
             self.seen["scale"] = ops.cast(scale, "float32")
@@ -348,12 +346,12 @@ class Collector:
         return fits
 
     def evaluated(self, model: Any) -> None:
-        """Note in which mode an evaluation has called a model."""
+        """Note in which mode an evaluation called a model."""
         if self.wanted.modes:
             self.modes = self._modes_heard.of_trained(model.trainable_variables, self.names.layers)
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
-        """Take what a layer was called with and what it returned."""
+        """Collect the inputs and the output of a layer."""
         if self.of_loop and self.wanted.data and not self._depth and "x" not in self.seen.get("data", {}):
             # The model itself, the first that the step calls.
             self._take("data", "x", args[0] if len(args) == 1 else args, "")
@@ -372,7 +370,7 @@ class Collector:
             self._take(group, path, value, "")
 
     def loss_called(self, loss: Any, target: Any, predictions: Any, result: Any) -> None:
-        """Take what a loss of Keras was computed of, in a loop of the script's own."""
+        """Collect the arguments of a Keras loss in a custom loop."""
         if not self.of_loop:
             return
         name = free_label(called(loss), self._returned)
@@ -396,7 +394,7 @@ class Collector:
             for name, part in value.items():
                 self._take(group, path, part, f"{item}[{name}]")
         elif isinstance(value, np.ndarray):
-            # With torch, `train_on_batch` hands a step what the script handed over.
+            # With torch, `train_on_batch` passes the script's data to the step unchanged.
             tensor = _as_tensor(value)
             if tensor is not value:
                 self._take(group, path, tensor, item)
@@ -411,7 +409,7 @@ class Collector:
                 self.lost.add(path)
 
     def loss_computed(self, loss: Any, model: Any, arguments: Mapping[str, Any]) -> None:
-        """Take the loss that a model has computed, what of, and how much of it is a penalty."""
+        """Collect a model's loss, its arguments, and the part that is a penalty."""
         if not self._leaves(loss):
             return
         self.seen["loss"] = keras.ops.mean(loss)
@@ -425,7 +423,7 @@ class Collector:
                 self.seen["penalty"] = keras.ops.sum(keras.ops.stack(penalties))
 
     def _look_behind(self, loss: Any) -> None:
-        """Take what the graph of a loss tells of how it was made."""
+        """Collect facts from the graph of a loss."""
         for name, found in (("broadcast", broadcast_of(loss) if self.wanted.data and self.loss_is_of_tape else None),
                             ("least_logarithm", least_logarithm_of(loss))):
             if found is not None:
@@ -442,12 +440,12 @@ class _LossHeard:
     """Wraps a model's `compute_loss`; replicas of a step each have a thread.
 
     Args:
-        model: It.
-        before: What the script had put into the object itself; None: nothing.
+        model: The model.
+        before: The script's own attribute of the instance; None: none.
 
     Attributes:
         before: See above.
-        collectors: Who is told, by thread.
+        collectors: Collectors by thread.
     """
 
     def __init__(self, model: Any, before: Any) -> None:
@@ -470,21 +468,21 @@ def _as_tensor(value: Any) -> Any:
 
 
 def norms_of(gradients: list[Any], scale: Any) -> Any:
-    """Return the norm of each, as one tensor of the backend; `scale`: of the loss they were computed of, or None."""
+    """Return the norms, as one tensor of the backend; `scale`: scale of their loss, or None."""
     ops = keras.ops
     norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
     return norms if scale is None else norms / ops.cast(scale, "float32")
 
 
 def all_finite(gradients: list[Any]) -> Any:
-    """Return whether all elements are, as a tensor of the backend."""
+    """Return whether all elements are finite, as a tensor of the backend."""
     if not gradients:
         return keras.ops.convert_to_tensor(True)
     return keras.ops.all(keras.ops.stack([keras.ops.all(keras.ops.isfinite(item)) for item in gradients]))
 
 
 def _accumulated(optimizer: Any, variables: list[Any]) -> list[Any]:
-    """Return what an optimizer has gathered of earlier micro-batches for each variable; none: it gathers nothing."""
+    """Return an optimizer's accumulated gradients of earlier micro-batches by variable; empty without accumulation."""
     if not getattr(optimizer, "gradient_accumulation_steps", None):
         return []
     return [optimizer._accumulated_gradients[optimizer._get_variable_index(variable)] for variable in variables]

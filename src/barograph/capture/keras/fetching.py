@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 ReadAll = Callable[[], Sequence[Any]]
 Reader = Callable[[Sequence[Any]], ReadAll | None]
 WORTH_WHILE = 24
-"""So many variables of a group, fetched one by one, take longer than all of it at once."""
+"""Number of variables in a group from which fetching them together is faster."""
 
 TIMES = 6
-"""So often a group is fetched one by one before what fetches all of it is made, which takes tenths of a second."""
+"""Number of separate fetches of a group before a joint function is made, which takes tenths of a second."""
 
 
 class Fetching:
     """Fetches the variables of one training.
 
     Args:
-        reader: Makes, of the values of several variables, what returns the tensors of all; None: they cannot be had so.
-        making: Gives the context in which that is made.
+        reader: Makes, from the values of several variables, a function that returns all tensors; None: not possible.
+        making: Returns the context for making it.
     """
 
     def __init__(self, reader: Reader | None, making: Callable[[], AbstractContextManager[Any]]) -> None:
@@ -37,12 +37,12 @@ class Fetching:
         self._groups: dict[str, _Group] = {}
 
     def arrays(self, name: str, variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return by path what returns the elements that a variable has when the first of them is called.
+        """Return by path functions for the elements that variables have when the first of them is called.
 
         Args:
-            name: Of the group.
-            variables: By path; the same object where none of them has changed.
-            value: Tells the value of each.
+            name: Name of the group.
+            variables: Variables by path; the same object if none has changed.
+            value: Returns the value of each.
         """
         if self._reader is None:
             return {path: functools.partial(_value_of, variable, value) for path, variable in variables.items()}
@@ -72,17 +72,17 @@ class _Group:
     def begins(
         self, value: ValueOf, reader: Reader, making: Callable[[], AbstractContextManager[Any]]
     ) -> ReadAll | None:
-        """Return what fetches all, where that is worth while by now."""
+        """Return a function that fetches all, if that is worthwhile by now."""
         if self._times < TIMES:
             self._times = self._times + 1 if self._fetched >= WORTH_WHILE else 0
             self._fetched = 0
-            if self._times == TIMES:  # it is tried once
+            if self._times == TIMES:  # try once
                 with making():
                     self._read_all = reader([value(variable) for variable in self._held])
         return self._read_all
 
     def one(self, variable: Any, value: ValueOf) -> NDArray[Any]:
-        """Fetch one of them."""
+        """Fetch one variable."""
         self._fetched += 1
         return _value_of(variable, value)
 

@@ -22,28 +22,28 @@ Collecting = Callable[[Collector], Any]
 class Functions:
     """Creates each variant on first use; which one is called can change from step to step.
 
-    Under a compiler a variant is a program of its own, compiled when it is first called. So a step of which nothing is
-    wanted but its loss runs the program that Keras would have made, with one number more to return.
+    Under a compiler, each variant is a separate program, compiled at its first call. A step that only needs its loss
+    runs the program that Keras would have made, with one more result.
 
     Args:
-        make: Keras's own way to make the function of a model, unbound.
-        model: Whose step it is.
+        make: Keras's unbound method that makes the function of a model.
+        model: The model.
         what: "train" or "test".
-        backend: Of Keras.
-        collecting: Gives the context in which all wrappers tell a collector.
-        say: Told of an error that is ours.
+        backend: Backend of Keras.
+        collecting: Returns the context in which all wrappers report to a collector.
+        say: Called with an error of ours.
 
     Attributes:
-        replicas: Devices that share each step.
-        is_seen: Variants can be called: they cannot where replicas share a step that cannot each be told of, since what
-            these give out is averaged by Keras, and gradients, batches and outputs must not be.
+        replicas: Number of devices that share each step.
+        is_seen: Variants can be called. They cannot if replicas that share a step cannot be observed separately: Keras
+            would average their results, including gradients, batches and outputs.
         plain: The function as Keras made it.
-        training: Whether the step is one of the training.
-        called: Variants that were called, and so are compiled where anything is.
-        lost: Paths of layers whose inputs and outputs cannot be had.
-        paths: Of the variables whose gradients a gate looks at, in order.
-        verdict: Why the last step was held, where the step itself could not tell.
-        modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
+        training: Whether the step is a training step.
+        called: Variants called so far, which are compiled if anything is.
+        lost: Paths of layers whose inputs and outputs cannot be recorded.
+        paths: Paths of the variables whose gradients a gate checks, in order.
+        verdict: Why the last step was withheld, if the step itself cannot report the reason.
+        modes: Modes in which a step called the trained models; None: unknown. For a compiled step, at tracing.
     """
 
     def __init__(self, make: Callable[..., Any], model: Any, what: str, backend: Backend,
@@ -70,25 +70,24 @@ class Functions:
 
     @property
     def gives_out(self) -> bool:
-        """Whether variants can be called, as far as is known."""
+        """Whether variants can be called, as far as known."""
         return self.is_seen and not self._is_broken
 
     def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...],
              reads: Reads | None = None) -> tuple[Any, Seen, Any]:
-        """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
+        """Call a variant; return the logs, the collected values, and further values for Keras.
 
         Args:
-            names: Of the model.
-            wanted: Says which variant.
-            args: Of the function.
-            reads: Reads what is picked up as soon as it is there; None: it is kept. Of a call that fails nothing that
-                was read is handed on.
+            names: Names of the model.
+            wanted: Determines the variant.
+            args: Arguments of the function.
+            reads: Reads values as soon as they exist; None: they are kept. Readings of a failed call are discarded.
 
-        Where a variant cannot be called for the first time, and the function as Keras made it can, the fault is ours:
-        it is told, and from then on the latter is called.
+        If the first call of a variant fails, and Keras's own function works, the fault is ours: it is reported, and
+        from then on the latter is called.
 
         Raises:
-            Exception: Whatever the script's own step raises.
+            Exception: The script's own step raised it.
         """
         if self.gives_out:
             try:
@@ -110,7 +109,7 @@ class Functions:
         if wanted not in self._made:
             self._made[wanted] = self._variant(names, wanted)
         function, step = self._made[wanted]
-        # Keras may ask for the step when the function is made, or each time that it is called or traced.
+        # Keras may look up the step when the function is made, or each time that it is called or traced.
         self._reads = reads
         try:
             with self._in_place_of_step(step):
@@ -131,7 +130,7 @@ class Functions:
                 result = self._backend.step(model, original, collector, args, training=self.training)
             if not self.training:
                 collector.evaluated(model)
-            # Where one replica fails, none comes as far as this.
+            # If one replica fails, none gets here.
             result["seen"] = shared.gathered()
             self.paths, self.verdict = shared.whole.paths or self.paths, shared.whole.verdict
             self.lost |= shared.whole.lost

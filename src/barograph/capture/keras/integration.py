@@ -34,31 +34,31 @@ class Loop(Protocol):
     """Calls a function that makes one step."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the step; return what the function returns."""
+        """Make the step; return the function's result."""
 
 
 class Evaluation(Protocol):
-    """Calls a function that makes one part of an evaluation."""
+    """Calls a function that is a part of an evaluation."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make it; return what the function returns."""
+        """Call the function; return its result."""
 
 
 class Loops(Protocol):
     """Creates the wrappers of custom training loops."""
 
     def new_loop(self, function: Any) -> Loop:
-        """Return what calls the step of a loop of the script's own."""
+        """Return the wrapper of a custom loop's step."""
 
     def new_evaluation(self, function: Any) -> Evaluation:
-        """Return what calls an evaluation of the script's own."""
+        """Return the wrapper of a custom evaluation."""
 
 
 class KerasIntegration(StepEvents):
     """The Keras integration of one recording.
 
     Args:
-        recording: Whose integration this is.
+        recording: The recording.
     """
 
     def __init__(self, recording: Listening) -> None:
@@ -82,18 +82,18 @@ class KerasIntegration(StepEvents):
         self._session.steering.offer_checkpoint(self._save_checkpoint)
         _listening = self
 
-    # What the recording asks
+    # Requests of the recording
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Look anew what is asked for."""
+        """Check the plan again."""
         for watched in self._models.values():
             watched.plan_changed()
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Do nothing: Keras says itself what it does."""
+        """Do nothing: Keras reports its mode itself."""
 
     def remove(self) -> None:
-        """Take out every wrapper, and put the functions back that Keras had made."""
+        """Remove every wrapper, and restore the functions that Keras made."""
         global _listening
         _listening = None
         self._wrappers.undo()
@@ -104,10 +104,10 @@ class KerasIntegration(StepEvents):
                     setattr(model, name, plain)
         self._models.clear()
 
-    # What the wrappers tell
+    # Events from the wrappers
 
     def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
-        """Let Keras make its function, and have its calls pass through ours."""
+        """Let Keras make its function, and wrap its calls."""
         result = make(model, *args, **kwargs)
         plain = getattr(model, f"{what}_function")
         if self._session.closed or plain is None or getattr(plain, "of_keras", None) is not None:
@@ -118,7 +118,7 @@ class KerasIntegration(StepEvents):
         call = watched.train if what == "train" else watched.test
         session = self._session
 
-        # A plain function, as Keras's own: a model that is copied must not take a recording with it.
+        # A plain function, like Keras's own: copying a model must not copy a recording.
         def function(*args: Any, **kwargs: Any) -> Any:
             if session.closed or kwargs:
                 return plain(*args, **kwargs)
@@ -130,12 +130,12 @@ class KerasIntegration(StepEvents):
         return result
 
     def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
-        """Pause the torch integration: Keras builds a model by calling it with tensors that hold nothing."""
+        """Disable the torch integration: Keras builds a model by calling it with tensors without data."""
         with self._torch_aside():
             return method(model, *args, **kwargs)
 
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
-        """Have the integration of torch stand aside while a model trains, and end an evaluation where it ends."""
+        """Disable the torch integration while a model trains, and end an evaluation at its end."""
         with self._torch_aside():
             result = method(model, *args, **kwargs)
         watched = self._models.get(model)
@@ -144,7 +144,7 @@ class KerasIntegration(StepEvents):
         return result
 
     def new_loop(self, function: Any) -> TensorFlowLoop:
-        """Return what calls the step of a loop of the script's own."""
+        """Return the wrapper of a custom loop's step."""
         integration = self._evaluated_first or self._recording.new_array_integration()
         self._integration_of_loop, self._evaluated_first = integration, None
         loop = TensorFlowLoop(function, integration, self.collecting_of_replicas, self._recorder)
@@ -152,8 +152,8 @@ class KerasIntegration(StepEvents):
         return loop
 
     def new_evaluation(self, function: Any) -> LoopEvaluation:
-        """Return what calls an evaluation of the script's own: of the loop that came last before it, or of
-        the first that comes."""
+        """Return the wrapper of a custom evaluation, which belongs to the last loop before it, or else to the first
+        loop after it."""
         if self._integration_of_loop is None:
             self._integration_of_loop = self._evaluated_first = self._recording.new_array_integration()
         return LoopEvaluation(function, self._integration_of_loop, self.collecting_of_replicas)
@@ -161,7 +161,7 @@ class KerasIntegration(StepEvents):
     # Within
 
     def _save_checkpoint(self) -> str:
-        """Save the models that are trained into the run; return where."""
+        """Save the trained models into the run; return the location."""
         if self._session.worker.rank[0]:
             raise NotDone("the first worker saves the Keras checkpoint")
         url = self._recording.url
@@ -182,21 +182,21 @@ class KerasIntegration(StepEvents):
         return self._models[model]
 
     def values_unknown(self) -> None:
-        """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
+        """Report the recorder's settings that cannot be checked within a compiled step."""
         for name in self._recorder.unasked() if self._recorder is not None else ():
             self._session.seen.reasons[f"recorder.{name}"] = (
                 f"recorder.{name} is not called: the step is compiled, so its values cannot be read "
                 "(use run_eagerly=True, or the torch backend)")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
-        """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
+        """Return whether gradients with known values may be used, according to the user's conditions."""
         if fits and self._recorder is not None:
             with self.told_of("checking whether to hold a step"):
                 collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 
     def told_of(self, doing: str) -> Any:
-        """Return what guards the training against errors of ours."""
+        """Return a context that catches errors of ours."""
         collector = self._collector
         if collector is not None and collector.reach.is_tracing():
             return self._of_compiling(doing)
@@ -204,7 +204,7 @@ class KerasIntegration(StepEvents):
 
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
-        """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
+        """Return the context for tracing a step, which counts as compilation rather than cost of a step."""
         with self._entry.guarded(doing), self._session.startup.timed():
             yield
 
@@ -213,12 +213,12 @@ class KerasIntegration(StepEvents):
 
 
 def listening() -> Loops | None:
-    """Return who calls the steps of loops in this process; None: they are called as they are."""
+    """Return the wrappers of custom loops in this process; None: loops run unwrapped."""
     return _listening
 
 
 def listen_instead(loops: Loops) -> None:
-    """Have the steps of loops called by another: one is made again, and none is recorded."""
+    """Set the wrappers of custom loops for a replay."""
     global _listening
     _listening = loops
 

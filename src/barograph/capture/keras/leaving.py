@@ -1,8 +1,8 @@
 """The format of a step's additional results: a flat tuple of tensors, with a description.
 
-TensorFlow puts together in Python whatever a function returns. For each list or dictionary in it that takes as long as
-to read a tensor, and of a list it would make one tensor. So there is one tuple of tensors. What these are stands in the
-only key of a dictionary, which TensorFlow keeps as it is with each program that it makes.
+TensorFlow rebuilds the result structure of a function in Python. Each list or dictionary in it takes as long as reading
+a tensor, and lists may become tensors. So there is one flat tuple of tensors. Its description is the only key of a
+dictionary, which TensorFlow stores with each compiled program.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Any
 
 Left = Mapping[str, tuple[Any, ...]]
 _ALONE = -1
-"""Stands for how many tensors there are of a name, where it is no list of them."""
+"""Number of tensors for a single one instead of a list."""
 
 
 def leaving(seen: Mapping[str, Any]) -> Left:
-    """Return what was seen in the form in which it leaves.
+    """Return collected values in the form in which they leave a function.
+
+    Args:
+        seen: By name a tensor, or a group: by path a tensor, or a list of them.
 
     Args:
         seen: By name a tensor, or a group: by path a tensor, or a list of them.
@@ -44,7 +47,7 @@ def leaving(seen: Mapping[str, Any]) -> Left:
 
 
 def come_out(left: Left) -> dict[str, Any]:
-    """Return what was seen, as it was handed to `leaving`.
+    """Return the collected values as passed to `leaving`.
 
     Example:
         >>> come_out(leaving({"loss": 1, "outputs": {"a": [2, 3]}, "fed": {}}))

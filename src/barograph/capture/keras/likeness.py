@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
 
 _TOLERANCE = 1e-2
-"""By which a sum of probabilities may be off: they may have been computed in half precision."""
+"""Tolerance for the sum of probabilities, which may be computed in half precision."""
 
 _OF_ROWS = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 
 
 def tell_likeness(integration: ArrayIntegration, loss: str, predictions: Any, from_logits: bool) -> None:
-    """Tell what share of the answers look like what the loss does not take them for, where that is due.
+    """Record, if due, the share of predictions that do not look like the loss expects.
 
-    On TensorFlow Keras itself goes back behind a softmax that comes before a loss of logits, so nothing is told there.
+    On TensorFlow, Keras itself uses the logits before a softmax, so nothing is recorded there.
     """
     if from_logits and keras.backend.backend() == "tensorflow":
         return
@@ -33,7 +33,7 @@ def tell_likeness(integration: ArrayIntegration, loss: str, predictions: Any, fr
 
 
 def share_unlike(predictions: Any, from_logits: bool) -> float:
-    """Return the share of rows that are probabilities, if they are taken for logits; else of those that are none.
+    """Return the share of rows that are probabilities, if logits are expected; otherwise of those that are not.
 
     Example:
         >>> share_unlike(np.array([[0.5, 0.5], [2.0, -1.0]]), from_logits=True)

@@ -21,9 +21,9 @@ _NEEDS = {
 
 
 def listen(recording: Listening) -> None:
-    """Let an integration of Keras belong to the recording."""
+    """Add a Keras integration to the recording."""
     if say_missing(recording.session, keras, _NEEDS):
-        return  # Keras 2 has another step: nothing of it is where ours would listen
+        return  # Keras 2 has other steps, which the wrappers do not support
     integration = KerasIntegration(recording)
     recording.add_integration(integration)
     integration.install()

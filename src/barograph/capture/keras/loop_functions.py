@@ -1,7 +1,7 @@
 """Variants of the step of a custom loop, with more or fewer additional results.
 
-As with the step of a model, what is wanted of a step leaves the function beside its own result. A `tf.function` is made
-again of its own Python function for each variant, with its own options.
+As for the step of a model, the function returns requested values besides its own result. For each variant, a
+`tf.function` is made again from its Python function, with its options.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class LoopFunctions:
 
     Args:
         function: Makes one step: a `tf.function`, or a plain one.
-        collecting: Gives the context in which all wrappers tell the collectors of a step.
+        collecting: Returns the context in which all wrappers report to the collectors of a step.
 
     Attributes:
-        names: Of what the step calls; there are none before it was called.
-        optimizer: The first that has used gradients.
-        paths: Of the variables whose gradients a gate looks at, in order.
-        verdict: Why the last step was held, where the step itself could not tell.
-        lost: Paths of layers whose inputs and outputs cannot be had.
-        modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
-        losses: The losses of Keras that a step has called, by name.
-        alone: What that of them is called whose value is the loss of the step; "": none is.
-        unseen: Class of a strategy whose replicas share the step and cannot be told apart; "": there is none.
+        names: Names of what the step calls; empty before its first call.
+        optimizer: The first optimizer that used gradients.
+        paths: Paths of the variables whose gradients a gate checks, in order.
+        verdict: Why the last step was withheld, if the step itself cannot report the reason.
+        lost: Paths of layers whose inputs and outputs cannot be recorded.
+        modes: Modes in which a step called the trained models; None: unknown. For a compiled step, at tracing.
+        losses: Keras losses that a step called, by name.
+        alone: Name of the one whose value is the loss of the step; "": none.
+        unseen: Class of a strategy whose replicas cannot be observed separately; "": none.
     """
 
     def __init__(self, function: Any, collecting: Callable[[SharedStep], Any]) -> None:
@@ -59,12 +59,12 @@ class LoopFunctions:
 
     @property
     def plain(self) -> Callable[..., Any]:
-        """The function as the script wrote it, which nothing has compiled."""
+        """The script's function, not compiled."""
         function: Callable[..., Any] = getattr(self._function, "python_function", self._function)
         return function
 
     def call(self, wanted: Wanted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Seen]:
-        """Call a variant; return the function's own result, and what was picked up."""
+        """Call a variant; return the function's own result, and the collected values."""
         if wanted not in self._variants:
             self._variants[wanted] = self._variant(wanted)
         result, left = self._variants[wanted](*args, **kwargs)
@@ -79,7 +79,7 @@ class LoopFunctions:
         def step(*args: Any, **kwargs: Any) -> tuple[Any, Seen]:
             whole = Collector(self.names, wanted, self._backend.reach(args))
             whole.begin_loop((*args, *kwargs.values()))
-            # Whether replicas of a strategy make it is known when they begin.
+            # Whether a strategy's replicas make it is known when they start.
             shared = SharedStep(whole)
             with self._collecting(shared):
                 result = body(*args, **kwargs)
@@ -103,11 +103,12 @@ class LoopFunctions:
 
 
 def _converted(tensorflow: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a Python function with its `if` and `for` of tensors in the graph, as `tf.function` has them."""
+    """Return a Python function with tensor-dependent `if` and `for` converted to graph operations, as `tf.function`
+    does."""
     converted: Callable[..., Any] = tensorflow.autograph.to_graph(function)
     return converted
 
 
 def value_of(variable: Any) -> Any:
-    """Return the value of a variable, of Keras or of TensorFlow."""
+    """Return the value of a Keras or TensorFlow variable."""
     return variable.value if isinstance(variable, keras.Variable) else variable

@@ -1,7 +1,7 @@
 """Checks in TensorFlow's graph of a loss whether targets were broadcast, and the arguments of logarithms.
 
-Only the loss itself is looked at: from the tensor that gradients are asked of, through reductions, arithmetic and
-views, as far as the layers of the model.
+Only the loss itself is searched: from the target of the gradients through reductions, arithmetic and views, up to the
+layers of the model.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _DIFFERENCES = frozenset({"Sub", "SquaredDifference"})
 
 
 def broadcast_of(loss: Any) -> Any:
-    """Return how many times as many elements a loss runs over as it was handed, as a tensor; 1 where that is sound.
+    """Return the ratio of the elements in a loss to those of its arguments, as a tensor; 1 is correct.
 
-    Where targets of shape (N,) meet answers of shape (N, 1) it is N, without anything being said of it.
+    If targets of shape (N,) meet predictions of shape (N, 1), it is N, without any warning.
 
     Args:
-        loss: A tensor that is being traced.
+        loss: A traced tensor.
 
     Returns:
-        The number; None where there is no graph to look at.
+        The number; None without a graph.
     """
     operations = _operations_of(loss)
     if not operations:
@@ -45,15 +45,15 @@ def broadcast_of(loss: Any) -> Any:
 
 
 def least_logarithm_of(loss: Any) -> Any:
-    """Return the least number that a loss takes the logarithm of, where that is a bare sigmoid or softmax, as a tensor.
+    """Return the smallest argument of a loss's logarithm if it is a bare sigmoid or softmax, as a tensor.
 
-    Such a number comes to exactly 0 in the end; one that is clipped, or that something is added to, does not.
+    Such an argument can become exactly 0; a clipped one, or one with an added constant, cannot.
 
     Args:
-        loss: A tensor that is being traced.
+        loss: A traced tensor.
 
     Returns:
-        The number; None where no such logarithm is taken, or there is no graph to look at.
+        The number; None without such a logarithm or a graph.
     """
     operands = [operation.inputs[0] for operation in _operations_of(loss) if operation.type == "Log"]
     bare = [keras.ops.min(keras.ops.cast(operand, "float32")) for operand in operands if _is_bare(operand)]
@@ -61,7 +61,7 @@ def least_logarithm_of(loss: Any) -> Any:
 
 
 def _operations_of(loss: Any) -> list[Any]:
-    """Return the operations of a loss, from the last; none where there is no graph."""
+    """Return the operations of a loss, from the last one back; empty without a graph."""
     if keras.backend.backend() != "tensorflow" or not hasattr(loss, "graph"):
         return []
     waiting, found = [loss.op], dict[str, Any]()
@@ -74,20 +74,20 @@ def _operations_of(loss: Any) -> list[Any]:
 
 
 def _is_bare(tensor: Any) -> bool:
-    """Return whether numbers are those of a sigmoid or a softmax, at most one less each."""
+    """Return whether numbers are those of a sigmoid or a softmax, possibly subtracted from one."""
     operation = tensor.op
     for _ in range(_MOST_OPERATIONS):
         if operation.type in _SQUASHED:
             return True
         if operation.type not in _HANDED_ON or not operation.inputs:
             return False
-        # Of 1 − p the second counts, of a view the first.
+        # The second operand of 1 − p, the first of a view.
         operation = operation.inputs[1 if operation.type == "Sub" else 0].op
     return False
 
 
 def _pairs_all_with_all(one: Any, other: Any) -> bool:
-    """Return whether one tensor is a column and the other a row, and no axis was put in to have it so."""
+    """Return whether one tensor is a column and the other a row, without an axis inserted for that."""
     shapes = sorted((tensor.shape.as_list() for tensor in (one, other) if tensor.shape.rank is not None), key=len)
     if len(shapes) != 2 or len(shapes[0]) != 1 or len(shapes[1]) != 2:
         return False

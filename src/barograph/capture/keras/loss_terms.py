@@ -14,10 +14,10 @@ class OfLoss(NamedTuple):
     """One loss function and its arguments.
 
     Attributes:
-        path: Under which that is recorded: what the loss is called; of a model with several outputs, the output.
-        function: The loss function, as Keras calls it.
+        path: Path in the record: the name of the loss; for a model with several outputs, the output.
+        function: Keras's name of the loss function.
         from_logits: It takes logits, not probabilities.
-        truth, answers: As the model and its data have them.
+        truth, answers: Targets and predictions.
     """
 
     path: str
@@ -28,7 +28,7 @@ class OfLoss(NamedTuple):
 
     @property
     def of_classes(self) -> bool:
-        """Whether what it is handed are classes."""
+        """Whether its targets are classes."""
         return "crossentropy" in self.function
 
 
@@ -37,8 +37,9 @@ class Losses:
     """The loss of a compiled model.
 
     Attributes:
-        given: It: a name, a function, an object; of several outputs a list or a dictionary of those, or one for all.
-        outputs: What the outputs of a functional model are called, in order.
+        given: The loss as compiled: a name, a function, an object; for several outputs a list or a dictionary of those,
+            or one for all.
+        outputs: Names of a functional model's outputs, in order.
     """
 
     given: Any = None
@@ -46,21 +47,21 @@ class Losses:
 
     @property
     def alone(self) -> str:
-        """What the only loss is called; "loss" where that is not known."""
+        """Name of the only loss; "loss" if unknown."""
         return "loss" if self.given is None or isinstance(self.given, list | tuple | dict) else called(self.given)
 
     def over(self, data: Mapping[str, Any]) -> Iterator[OfLoss]:
-        """Yield each loss with what it was handed.
+        """Yield each loss with its arguments.
 
         Args:
-            data: What the loss was computed of, by argument and item: `y`, `y_pred[out]`, `y[0]`.
+            data: Arguments of the loss by name and item: `y`, `y_pred[out]`, `y[0]`.
         """
         if "y" in data and "y_pred" in data:
             given = next(iter(_parts(self.given)), None)
             yield _of(self.alone if given is None or given is self.given else called(given), given, data["y"],
                       data["y_pred"])
             return
-        # A dictionary has one of each name, a list one of each number.
+        # A dictionary has one per name, a list one per index.
         names = self.outputs or tuple(name[7:-1] for name in data if name.startswith("y_pred["))
         for number, name in enumerate(names):
             target, predictions = (
@@ -95,7 +96,7 @@ def _parts(given: Any) -> list[Any]:
 
 
 def called(given: Any) -> str:
-    """Return what a loss is called: one that Keras brings along as Keras calls it, whatever name the script gave it.
+    """Return the name of a loss: for a built-in loss Keras's name, even if the script renamed it.
 
     Example:
         >>> called(keras.losses.CategoricalCrossentropy(name="mine")), called("mse"), called(keras.losses.Huber())
@@ -111,7 +112,7 @@ def called(given: Any) -> str:
 
 @functools.cache
 def _own_name(kind: type) -> str:
-    """Return what Keras calls the losses of a class of its own; "" of others, and of those with another `call`."""
+    """Return Keras's name of a built-in loss class; "" for others, and for those with another `call`."""
     theirs = next((base for base in kind.__mro__ if base.__module__.partition(".")[0] == "keras"), None)
     if theirs is None or getattr(kind, "call", None) is not getattr(theirs, "call", None):
         return ""
@@ -127,5 +128,5 @@ def _function(given: Any) -> str:
 
 @functools.cache
 def _full(name: str) -> str:
-    """Return what Keras calls the function that a script may call by a shorter name, or by its class."""
+    """Return Keras's name of a loss function for its alias or class name."""
     return called(keras.losses.get(name))

@@ -1,7 +1,7 @@
 """Merges what replicas collected in one step, as a single device would have collected it.
 
-Parts of a batch, and what layers made of them, stand one after the other; gradients are added up, as the strategy does
-before they are used. Both are done where they are read, in host memory: of a step of which nothing is due, nothing is.
+Parts of a batch, and their layer outputs, are concatenated; gradients are summed, as the strategy does before they are
+used. Both happen when they are read, in host memory, so a step with nothing due costs nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Joined:
     """Tensors concatenated along the first axis.
 
     Args:
-        parts: Of each replica, in order.
+        parts: Part of each replica, in order.
 
     Attributes:
-        sizes: How long each is.
+        sizes: Their lengths.
     """
 
     def __init__(self, parts: Sequence[Any]) -> None:
@@ -45,7 +45,7 @@ class Sum:
     """The sum of tensors of one shape.
 
     Args:
-        parts: Of each replica.
+        parts: Part of each replica.
     """
 
     def __init__(self, parts: Sequence[Any]) -> None:
@@ -63,14 +63,14 @@ class Least:
     """The minimum of several numbers.
 
     Args:
-        parts: Of each replica.
+        parts: Part of each replica.
     """
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
 
     def numpy(self) -> NDArray[Any]:
-        """Return it."""
+        """Return the minimum."""
         return np.asarray(np.min([array_of(part) for part in self._parts], axis=0))
 
 
@@ -78,8 +78,8 @@ class Norms:
     """The norm of each of several gradients.
 
     Args:
-        gradients: They, in order.
-        scale: By which the loss was multiplied; None: by nothing.
+        gradients: The gradients, in order.
+        scale: Scale of the loss; None: not scaled.
     """
 
     def __init__(self, gradients: Sequence[Any], scale: Any) -> None:
@@ -93,11 +93,11 @@ class Norms:
 
 
 def merged(left: Seen, paths: Sequence[str]) -> Seen:
-    """Return as one step what replicas have picked up of it.
+    """Return the values collected by replicas as those of one step.
 
     Args:
-        left: As `SharedStep.leave` has it.
-        paths: Of the variables whose gradients a gate looks at, in order.
+        left: Result of `SharedStep.leave`.
+        paths: Paths of the variables whose gradients a gate checks, in order.
     """
     whole, parts = come_out(left["whole"]), [come_out(part) for part in left["replicas"]]
     found: Seen = {name: parts[0][name] for name in _REPLICATED if parts and name in parts[0]}
@@ -116,20 +116,20 @@ def merged(left: Seen, paths: Sequence[str]) -> Seen:
     if "given" in found and "norms" not in whole:
         found["norms"] = Norms([found["given"][path] for path in paths], parts[0].get("scale"))
     if "batch" in whole:
-        # What a loop's own step is called with is known before its replicas begin.
+        # The arguments of a custom loop's step are known before its replicas start.
         found["batch"] = {path: joined(items) for path, items in whole["batch"].items()}
     return {**whole, **found}
 
 
 def joined(parts: Sequence[Any]) -> list[Any]:
-    """Return tensors of several replicas as one; those whose shapes differ beyond the first axis as they are."""
+    """Return tensors of several replicas as one; if shapes differ beyond the first axis, unchanged."""
     if len(parts) == 1 or any(not part.shape or part.shape[1:] != parts[0].shape[1:] for part in parts):
         return list(parts)
     return [Joined(parts)]
 
 
 def _calls(groups: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-    """Return for each path what was picked up in each call, over all replicas."""
+    """Return for each path the values of each call, over all replicas."""
     found: dict[str, list[Any]] = {}
     for path in dict.fromkeys(path for group in groups for path in group):
         calls = [group[path] for group in groups if path in group]

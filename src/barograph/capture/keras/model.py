@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION,
                     Kind.FACT)
-"""Kinds that the step function must give out: all else is read from variables, unless that gives them out as well."""
+"""Kinds that the step function must return: others are read from variables, unless it returns them, too."""
 
 _OF_VARIABLES = (Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE)
 
 _OF_LAST_STEP = frozenset({Kind.GRADIENT, Kind.UPDATE})
-"""What is not whole where a call ends among the micro-batches of a step, and has ended one before."""
+"""Kinds that are incomplete if a call ends within a step's micro-batches after ending an earlier step."""
 
 _OF_WHOLE_STEPS = frozenset({Kind.GRADIENT, *_OF_VARIABLES})
-"""What is not told of a call that has ended no step."""
+"""Kinds that are not recorded of a call that ended no step."""
 
 
 class WatchedModel:
     """A model that is being recorded.
 
     Args:
-        model: It.
-        integration: Where its steps go.
-        backend: Of Keras.
-        recorder: Holds steps; None: none are held.
+        model: The model.
+        integration: Records its steps.
+        backend: Backend of Keras.
+        recorder: Flight recorder; None: off.
 
     Attributes:
-        model: It.
-        integration: Where its steps go.
+        model: The model.
+        integration: Records its steps.
         is_trained: It has made a step.
     """
 
@@ -74,19 +74,19 @@ class WatchedModel:
 
     @property
     def standing(self) -> tuple[Any, ValueOf]:
-        """The model, and what tells the value of a variable of it now, in the middle of a step, too."""
+        """The model, and a function for the current values of its variables, also in the middle of a step."""
         return self.model, self._value or own_value
 
     def plan_changed(self) -> None:
-        """Ask anew what is wanted."""
+        """Check the plan again."""
         self._wanted.clear()
         self._passing = None
 
-    # A step of the training
+    # Training steps
 
     def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
-        """Make the step, or the steps, of one call of Keras's function; return what it returns."""
-        self.end_evaluation()  # of `test_on_batch`, say: none that a step comes after goes on
+        """Make the steps of one call of Keras's function; return its result."""
+        self.end_evaluation()  # for example of `test_on_batch`: a training step ends it
         integration, backend, model = self.integration, self._backend, self.model
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
@@ -113,12 +113,12 @@ class WatchedModel:
             self._telling.parameters(names, functions.modes, value)
             if ends and "told" not in seen:
                 self._telling.after(names, model.optimizer, value)
-            # The optimizer counts no step that was withheld: all that it has counted came before.
+            # The optimizer does not count a withheld step: all counted ones came before.
             last_is_withheld = several > 1 and self._is_withheld(seen)
             integration.pass_steps(steps if last_is_withheld else max(0, steps - 1))
         held = self._was_held(functions, seen, names, value, wanted, random)
         if held:
-            # What a forward pass has moved, as the statistics of a normalisation, is as it was before the step, too.
+            # Changes of a forward pass, such as moving statistics, are restored, too.
             given = backend.put_back(model, given, {
                 id(names.untrained[path]): before for path, before in seen["before"].items()
                 if keras.backend.is_float_dtype(keras.backend.standardize_dtype(before.dtype))})
@@ -137,8 +137,8 @@ class WatchedModel:
         if wanted in functions.called or (eager and reads is None):
             result = functions.call(names, wanted, args, reads)
         else:
-            # Something is compiled, once: the first variant in place of the script's own, each other for us. Where
-            # nothing is, tensors are read for the first time.
+            # Something is compiled, once: the first variant instead of the script's function, others for us. If nothing
+            # is compiled, tensors are read for the first time.
             with self.integration.session.startup.apart_from_training(ours=bool(functions.called) and not eager):
                 result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
@@ -148,11 +148,12 @@ class WatchedModel:
         return result
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
-        """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
+        """Return a context that counts the first read of a variant's tensors as start-up."""
         return self.integration.session.startup.apart_from_training() if first else nullcontext()
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool, bool]:
-        """Return how many steps of the optimizer the call has made, whether one has ended, and whether with its end."""
+        """Return the number of optimizer steps of the call, whether one has ended, and whether at the end of the
+        call."""
         optimizer = self.model.optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         gathers = _gathers(inner)
@@ -175,7 +176,7 @@ class WatchedModel:
 
     def _was_held(self, functions: Functions, seen: Seen, names: KerasNames, value: ValueOf, wanted: Wanted,
                   random: RandomStates | None) -> bool:
-        """Return whether the update was withheld; if it was, save the step."""
+        """Return whether the update was withheld; if so, save the step."""
         recorder = self._recorder
         if recorder is None or "withheld" not in seen:
             if recorder is not None:
@@ -199,7 +200,7 @@ class WatchedModel:
             telling.penalty(seen)
             telling.blame(seen)
             if "data" not in seen:
-                # Should the loss be out of range, everything there is is due.
+                # If the loss is out of range, everything is due.
                 telling.fed(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "this model computes its loss inside train_step: the recorded loss "
@@ -211,7 +212,7 @@ class WatchedModel:
     # An evaluation
 
     def test(self, functions: Functions, args: tuple[Any, ...]) -> Any:
-        """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
+        """Evaluate the batches of one call of Keras's function; return its result."""
         integration, backend, model = self.integration, self._backend, self.model
         names = self._names_now(_own_value)
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
@@ -241,7 +242,7 @@ class WatchedModel:
         self._telling.metrics(logs, always=True)
         self.integration.end_evaluation()
 
-    # What there is, and what of it is wanted
+    # Requests
 
     def _names_now(self, value: ValueOf) -> KerasNames:
         if self._names is None or (self.integration.due() and not self._names.fits()):
@@ -253,7 +254,7 @@ class WatchedModel:
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
                 self._iterations = self._iterations_before(inner, value)
                 if not self.integration.has_begun and self._iterations:
-                    # A model that was loaded brings its optimizer along, which has counted.
+                    # A loaded model has an optimizer with a step count.
                     self.integration.begin_training(self._iterations // _gathers(inner))
         return self._names or KerasNames(self.model)
 
@@ -276,15 +277,15 @@ class WatchedModel:
         return self._wanted[which]
 
     def _passing_of(self, functions: Functions) -> Wanted:
-        """Return what is wanted of a step at which nothing is due."""
+        """Return the requested results of a step with nothing due."""
         if self._passing is None or self._passing[0] is not functions:
             self._passing = functions, replace(self._light, fed=self._may_keep_fed())
         return self._passing[1]
 
     def _may_keep_fed(self) -> bool:
-        """Return whether a step at which nothing is due can give out what it was fed, and that costs nothing.
+        """Return whether a step with nothing due can return its inputs at no cost.
 
-        Not where the loss comes later, nor out of XLA, which would copy it, nor out of a loop of steps.
+        Not if the loss comes later, nor from XLA, which would copy them, nor from a loop of steps.
         """
         xla = getattr(self.model, "jit_compile", False) and not self.model.run_eagerly
         several = getattr(self.model, "steps_per_execution", 1) > 1
@@ -298,11 +299,11 @@ class WatchedModel:
                          if plan.taking(everything, Key(kind, path), layer) is not None)
 
     def _alone(self) -> str:
-        """Return what the loss function is called, where Keras adds nothing to what it returns; else ""."""
+        """Return the name of the loss function if Keras adds nothing to its result; otherwise ""."""
         if self._adds is None:
             layers = list(self.model._flatten_layers())
             weights = self.model.trainable_variables
-            # What Keras itself adds up is asked last: on JAX that fails within a step whose weights are penalised.
+            # Check Keras's own additions last: on JAX that fails within a step with weight penalties.
             self._adds = any(getattr(weight, "regularizer", None) is not None for weight in weights) or any(
                 getattr(layer, "activity_regularizer", None) is not None for layer in layers) or bool(self.model.losses)
         loss = getattr(self.model, "loss", None)
@@ -314,10 +315,10 @@ class WatchedModel:
 
 
 def _own_value(variable: Any) -> Any:
-    # In an evaluation JAX is given no variables of the optimizer: they are where they belong.
+    # In an evaluation JAX gets no optimizer variables, so read them directly.
     return variable._value
 
 
 def _gathers(optimizer: Any) -> int:
-    """Return how many batches an optimizer makes one step of."""
+    """Return the number of batches per optimizer step."""
     return getattr(optimizer, "gradient_accumulation_steps", None) or 1

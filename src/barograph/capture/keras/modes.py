@@ -1,7 +1,7 @@
 """The mode in which a step called its models and mode-dependent layers.
 
-Keras has no switch that stays: each call says `training=`, hands on what the call around it was told, or takes the
-default of its own signature, and where nobody says anything it is an evaluation.
+Keras has no persistent switch: each call passes `training=`, inherits the value of the outer call, or uses the default
+of its signature; otherwise it is an evaluation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Modes(NamedTuple):
     """The modes recorded in a step.
 
     Attributes:
-        layers: Layers that mind the mode.
-        in_eval: Those of them that every call had in evaluation.
-        whole_in_eval: All models that are trained were called so.
+        layers: Number of mode-dependent layers.
+        in_eval: Number of those that every call used in evaluation mode.
+        whole_in_eval: All trained models were called in evaluation mode.
     """
 
     layers: int
@@ -38,9 +38,9 @@ class _Root:
     """A layer that no other layer called, usually a model, in one step.
 
     Attributes:
-        layer: It.
-        in_eval: All calls of it were in evaluation.
-        layers: Of each layer within that minds the mode, by identity, whether all its calls were.
+        layer: The layer.
+        in_eval: All its calls were in evaluation mode.
+        layers: For each mode-dependent layer in it, by identity, whether all its calls were.
     """
 
     layer: Any
@@ -57,16 +57,16 @@ class StepModes:
         self._training: Any = None
 
     def called(self, layer: Any, kwargs: Mapping[str, Any], *, within: bool) -> None:
-        """Note that a layer is called.
+        """Note a call of a layer.
 
         Args:
-            layer: It.
-            kwargs: What it is called with.
+            layer: The layer.
+            kwargs: Keyword arguments of the call.
             within: Another layer calls it.
         """
         if not within:
             self._training = None
-        # As Keras goes about it: what one layer was told holds for those that are called after it, too.
+        # As in Keras, the mode of one layer also holds for the layers called after it.
         training = self._training = _told(layer, kwargs, self._training)
         in_eval = _is_false(training)
         if not within:
@@ -76,13 +76,13 @@ class StepModes:
             self._now.layers[id(layer)] = self._now.layers.get(id(layer), True) and in_eval
 
     def of_trained(self, variables: Iterable[Any], parts: Container[int]) -> Modes | None:
-        """Return how the models were called that own any of the variables which are trained; None: none does.
+        """Return how the models that own any of the trained variables were called; None: no model does.
 
-        A model that only serves, as a teacher or a target, may well be called in evaluation.
+        A model that only serves, such as a teacher or a target, may be called in evaluation mode.
 
         Args:
-            variables: They.
-            parts: Layers of the model that trains, by identity. On JAX Keras calls these and not the model.
+            variables: The trained variables.
+            parts: Layers of the trained model, by identity. On JAX Keras calls these instead of the model.
         """
         trained = {id(variable) for variable in variables}
         models = [root for root in self._roots.values()
@@ -98,7 +98,7 @@ class StepModes:
 
 
 def _minds(layer: Any) -> bool:
-    """Return whether a layer does something else in training than in evaluation, and nobody has frozen it."""
+    """Return whether a layer depends on the mode and is not frozen."""
     if isinstance(layer, keras.layers.BatchNormalization):
         return bool(layer.trainable)
     if isinstance(layer, _WITH_DROPOUT):
@@ -109,7 +109,7 @@ def _minds(layer: Any) -> bool:
 
 
 def _told(layer: Any, kwargs: Mapping[str, Any], around: Any) -> Any:
-    """Return what a layer is told of training: by its caller, by the calls around it, or by its own default."""
+    """Return the mode of a layer's call: from its arguments, from the outer calls, or its default."""
     if "training" in kwargs or around is not None:
         return kwargs.get("training", around)
     parameter = inspect.signature(layer.call).parameters.get("training")
@@ -117,5 +117,5 @@ def _told(layer: Any, kwargs: Mapping[str, Any], around: Any) -> Any:
 
 
 def _is_false(training: Any) -> bool:
-    """Return whether that says evaluation; a tensor says it only when it has its value."""
+    """Return whether a value means evaluation; a tensor does only if its value is known."""
     return training is None or (isinstance(training, bool | int) and not training)

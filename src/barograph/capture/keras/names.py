@@ -1,6 +1,6 @@
 """Names in a Keras model: paths of layers and variables, and the layer classes that rules use.
 
-A path is made of the names of the layers on the way, without the model's own: `encoder.dense.kernel`.
+A path consists of the names of the nested layers, without the model's own: `encoder.dense.kernel`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ACTIVATIONS = {
     "silu": "SiLU", "swish": "SiLU", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "Hardsigmoid",
     "softmax": "Softmax", "softplus": "Softplus",
 }
-"""Activations of Keras by the names that rules know them by: those of torch's classes."""
+"""Activations of Keras with the names that rules use: those of torch's classes."""
 
 
 class Names(Protocol):
@@ -32,7 +32,7 @@ class Names(Protocol):
         """Return the path of a variable."""
 
     def called(self, layer: Any) -> None:
-        """Note that a layer is called that no other one calls."""
+        """Note a call of a layer by no other layer."""
 
 
 _STATES = {
@@ -42,20 +42,20 @@ _STATES = {
 }
 _ADAM_STATES = {"momentum": "exp_avg", "velocity": "exp_avg_sq", "velocity_hat": "max_exp_avg_sq", "m": "exp_avg",
                 "u": "exp_inf"}
-"""What optimizers of Keras keep, by the names that rules know it by: those of torch's optimizers."""
+"""State variables of Keras optimizers with the names that rules use: those of torch's optimizers."""
 
 
 class KerasNames:
     """The layers and variables of one model, at the time of reading.
 
     Attributes:
-        model: Whose names these are.
-        layers: By the id of a layer: its path; the model itself is not among them.
-        leaves: Paths of the layers that hold no others, to the class that rules know their output by.
-        owners: By the path of a variable: the class of its layer.
+        model: The model.
+        layers: Path by the ID of a layer, without the model itself.
+        leaves: Paths of the layers without sublayers, with the class that rules use for their output.
+        owners: Class of the layer by the path of a variable.
         trainable: Path of each trainable variable, in the model's order.
-        untrained: Likewise of those that are not: moving statistics, and the seeds of what is drawn.
-        frozen: Those of them that somebody has frozen, with their layer.
+        untrained: Path of each other variable: moving statistics, and seeds of random generators.
+        frozen: Those that were frozen, with their layer.
     """
 
     def __init__(self, model: Any) -> None:
@@ -73,7 +73,7 @@ class KerasNames:
         for path, layer in _layers(model):
             path = _free(path, taken)
             self.layers[id(layer)] = path
-            # An input layer is never called: it only says what a model takes.
+            # An input layer is never called: it only describes the inputs of a model.
             holds_none = not _inside(layer) or isinstance(layer, keras.layers.RNN)
             if holds_none and not isinstance(layer, keras.layers.InputLayer):
                 self.leaves[path] = output_class(layer)
@@ -83,19 +83,19 @@ class KerasNames:
         self.untrained = {self.path(variable): variable for variable in model.non_trainable_variables}
 
     def path(self, variable: Any) -> str:
-        """Return the path of a variable; of one that is in no layer of the model, Keras's own with dots."""
+        """Return the path of a variable; outside the model's layers, Keras's own path with dots."""
         found = self._variables.get(id(variable))
         if found is None:
             found = self._variables[id(variable)] = _dotted(variable)
         return found
 
     def called(self, layer: Any) -> None:
-        """Look again, where the model has got its variables only since: when it was first called."""
+        """Read the layers again if the model got its variables only at its first call."""
         if not self.fits():
             self._look()
 
     def fits(self) -> bool:
-        """Return whether the model still trains the variables that it was looked at with."""
+        """Return whether the model still trains the same variables."""
         now = self.model.trainable_variables
         if len(self.model.non_trainable_variables) != len(self.untrained):
             return False
@@ -104,7 +104,7 @@ class KerasNames:
 
     def _name_variables(self, layer: Any, path: str) -> None:
         taken: set[str] = set()
-        # A variable that learns stays among those when its layer is frozen.
+        # A trainable variable stays among them when its layer is frozen.
         learning = len(getattr(layer, "_trainable_variables", ()))
         own = [*getattr(layer, "_trainable_variables", ()), *getattr(layer, "_non_trainable_variables", ())]
         for number, variable in enumerate(own):
@@ -119,10 +119,10 @@ class KerasNames:
 class LoopNames:
     """The names of all models that a custom loop calls.
 
-    The names of a second model that are those of a first begin with its own name.
+    Names of a second model that clash with the first's begin with the model's name.
 
     Attributes:
-        layers, leaves, owners, trainable, untrained, frozen: As of `KerasNames`.
+        layers, leaves, owners, trainable, untrained, frozen: See `KerasNames`.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class LoopNames:
         self._counted = 0
 
     def called(self, layer: Any) -> None:
-        """Take in a model that is called; None: look whether those that were have got variables meanwhile."""
+        """Add a called model; None: check whether known models have got variables meanwhile."""
         if layer is not None and not any(layer is model for model in self._models):
             self._models.append(layer)
         counted = sum(len(model.variables) for model in self._models) + len(self._models)
@@ -161,7 +161,7 @@ class LoopNames:
             group.update({begin + path: value for path, value in found.items()})
         for path, variable in (*names.trainable.items(), *names.untrained.items()):
             self._variables[id(variable)] = begin + path
-            # In TensorFlow a script may name the variable that lies below that of Keras.
+            # In TensorFlow, a script may use the variable below Keras's.
             self._variables[id(variable.value)] = begin + path
 
 
@@ -169,7 +169,7 @@ class LayerClasses(Mapping[str, str]):
     """Maps a layer's path, also with an item in brackets, to the layer class that rules use.
 
     Args:
-        names: Of the model; they may grow.
+        names: Names of the model; they may grow.
     """
 
     def __init__(self, names: Names) -> None:
@@ -186,9 +186,9 @@ class LayerClasses(Mapping[str, str]):
 
 
 def output_class(layer: Any) -> str:
-    """Return the class that rules know the output of a layer by: that of its activation, where it ends in one.
+    """Return the class that rules use for the output of a layer: that of its activation, if it has one.
 
-    A `Dense` with an activation is both: what it gives out is the activation's.
+    The output of a `Dense` with an activation is the activation's.
     """
     activation = getattr(layer, "activation", None)
     name = getattr(activation, "__name__", "")
@@ -196,9 +196,9 @@ def output_class(layer: Any) -> str:
 
 
 def optimizer_states(optimizer: Any, names: Names) -> Mapping[str, Any]:
-    """Return the variables that an optimizer keeps for each parameter, as `dense.kernel[exp_avg]`.
+    """Return the optimizer's state variables of parameters, as `dense.kernel[exp_avg]`.
 
-    Keras calls such a variable after the parameter, and after what it is; it has the parameter's shape.
+    Keras names such a variable after the parameter and its role; it has the parameter's shape.
     """
     found: dict[str, Any] = {}
     known = {str(variable.path).replace("/", "_"): (path, variable) for path, variable in names.trainable.items()}
@@ -216,7 +216,7 @@ def optimizer_states(optimizer: Any, names: Names) -> Mapping[str, Any]:
 
 
 def _layers(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each layer within a model once, with the names of those around it."""
+    """Yield each layer in a model once, with the names of the layers around it."""
     seen = {id(model)}
 
     def inside(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -234,7 +234,7 @@ def _layers(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _inside(layer: Any) -> list[Any]:
-    """Return the layers that a layer holds; what only counts (metrics) or draws numbers is none."""
+    """Return the sublayers of a layer, without metrics and random generators."""
     return [part for part in getattr(layer, "_layers", ()) if hasattr(part, "_trainable_variables")]
 
 

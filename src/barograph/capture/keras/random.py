@@ -1,7 +1,7 @@
 """Random states a Keras step may use besides its own seeds: Python, NumPy and, on that backend, PyTorch.
 
-Layers of Keras have seeds of their own, which are variables. On torch they use its generator all the same where they
-were given none, and a step that is not compiled may draw from any.
+Keras layers have their own seeds, which are variables. On torch, layers without a seed use its generator, and an eager
+step may use any generator.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NONE = float("nan")
-"""Stands for no second normal number that was drawn beside the first and kept."""
+"""Represents the absence of a cached second normal number."""
 
 
 class RandomStates:
@@ -43,7 +43,7 @@ class RandomStates:
 
 
 def put_back(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Let the generators stand where they stood; those that are not among the arrays stay as they are."""
+    """Restore the states of the generators; those missing in the arrays are unchanged."""
     if "python" in arrays:
         kept = float(arrays["python kept"])
         random.setstate((3, tuple(arrays["python"].tolist()), None if np.isnan(kept) else kept))

@@ -1,4 +1,4 @@
-"""The flight recorder of Keras: reports why a step was held, and saves its inputs.
+"""The flight recorder of Keras: reports why a step was withheld, and saves its inputs.
 
 The update is withheld inside the step, before the optimizer uses the gradients (see `integration.py`), on every
 backend, compiled or not. A compiled step can check gradients, their norm, and the loss if available. The user's
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class KerasRecorder:
-    """Holds steps of all models of a recording.
+    """Saves withheld steps of all models of a recording.
 
     Args:
-        session: Whose.
-        settings: What is held, and what is done then.
+        session: The session.
+        settings: Settings of the flight recorder.
     """
 
     def __init__(self, session: Session, settings: RecorderSettings) -> None:
@@ -49,17 +49,17 @@ class KerasRecorder:
             session.seen.reasons["keras ring"] = "steps that trigger findings are saved in PyTorch trainings only"
 
     def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
-        """Return why a step is to be held though its gradients are fit; its values must be known."""
+        """Return why a step must be withheld although its gradients are acceptable; its values must be known."""
         update = update_seen(seen, paths, step=self._session.counts.of_busiest)
         numbers = {"norm": update.norm, **({"loss": update.losses[0]} if update.losses else {})}
         return self._asked_for.verdict(update, numbers)
 
     def unasked(self) -> list[str]:
-        """Return what was set that nobody asks within a compiled step."""
+        """Return the settings that cannot be checked within a compiled step."""
         return [name for name in ("loss_above", "when") if getattr(self.settings, name) is not None]
 
     def verdict(self, seen: Seen, paths: Sequence[str]) -> Verdict:
-        """Return why a step was held, of what it gave out."""
+        """Return why a step was withheld, from its results."""
         norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
         loss = float(array_of(seen["loss"])) if "loss" in seen else None
         whole = math.sqrt(sum(norm**2 for norm in norms.values()))
@@ -72,16 +72,16 @@ class KerasRecorder:
         return of_norm(whole, self.settings.norm_above or math.inf, numbers)
 
     def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
-        """Save a step that was held, and stop or go on."""
+        """Save a withheld step, and stop or continue."""
         self._held.hold(verdict, step, lambda: self._held.save(verdict, step, pack(), label=label))
 
 
 def update_seen(seen: Seen, paths: Sequence[str], *, step: int) -> UpdateSeen:
-    """Return what a function of the user's own is told of a step; its values must be known.
+    """Return a step's measurements for the user's function; its values must be known.
 
     Args:
-        seen: What the step gave out, with a gate.
-        paths: Of the variables whose gradients were looked at.
+        seen: Results of the step, with a gate.
+        paths: Paths of the variables whose gradients were checked.
         step: Its number.
     """
     norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
@@ -93,17 +93,17 @@ def packed_step(
     model: Any, optimizer: Any, names: Names, seen: Seen, value: ValueOf, paths: Sequence[str], wanted: Wanted,
     random: RandomStates | None = None,
 ) -> Packed:
-    """Return what a step was made of, in plain data.
+    """Return the content of a step as plain data.
 
     Args:
-        model: Whose step; None: that of a loop of the script's own.
-        optimizer: Whose update.
-        names: Of its variables.
-        seen: What the step gave out.
-        value: The values of its variables now: those of before, since the update was withheld.
-        paths: Of the variables whose gradients were looked at.
-        wanted: What the step gave out, by which its program can be made again.
-        random: How generators stood before it; None: nobody has looked.
+        model: The model; None: a custom loop.
+        optimizer: The optimizer.
+        names: Names of its variables.
+        seen: Results of the step.
+        value: Current values of its variables: those before the step, since the update was withheld.
+        paths: Paths of the variables whose gradients were checked.
+        wanted: Requested results, for rebuilding its program.
+        random: States of generators before it; None: not saved.
     """
     packed = Packed()
     packed.content["framework"] = "keras"
@@ -118,7 +118,7 @@ def packed_step(
     batch = seen.get("batch", {})
     packed.put("batch", {path if number == 0 else f"{path}[replica {number}]": array_of(item)
                          for path, items in batch.items() for number, item in enumerate(items)})
-    # How many samples of it each replica had, where several have shared the step.
+    # Number of samples of each replica, if several shared the step.
     packed.content["replicas"] = {path: list(items[0].sizes) for path, items in batch.items()
                                   if isinstance(items[0], Joined)}
     packed.put("random", {} if random is None else random.arrays())
@@ -130,11 +130,11 @@ def packed_step(
 
 
 def told_apart(seen: Seen, paths: Sequence[str]) -> dict[str, Any]:
-    """Return what tells one step from another to the last bit: its loss, and its gradients as they were handed over.
+    """Return the values that identify a step bit for bit: its loss, and its unchanged gradients.
 
     Args:
-        seen: What the step gave out, with a gate.
-        paths: Of the variables whose gradients were looked at.
+        seen: Results of the step, with a gate.
+        paths: Paths of the variables whose gradients were checked.
     """
     norms: Mapping[str, float] = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
     return {
@@ -146,12 +146,12 @@ def told_apart(seen: Seen, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def type_name(of: Any) -> str:
-    """Return where the class of an object is found."""
+    """Return the full name of an object's class."""
     return f"{of.__class__.__module__}.{of.__class__.__qualname__}"
 
 
 def _config(text: Callable[[], str]) -> Any:
-    """Return how Keras describes an object; null where it cannot: a class of the script's own need not tell."""
+    """Return Keras's description of an object; None if it has none: a custom class need not provide it."""
     try:
         return json.loads(text())
     except (NotImplementedError, TypeError, ValueError):

@@ -16,32 +16,32 @@ from barograph.capture.keras.collector import Collector, Seen, norms_of
 from barograph.capture.keras.leaving import leaving
 
 _NARROW = "float16"
-"""Gradients of that type may each be finite, and their sum beyond its range."""
+"""Gradients of that type may each be finite, and their sum overflow."""
 
 
 _OTHER_NAMES = {"CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy"}
-"""Strategies by the names that they are made under, where their classes are called otherwise."""
+"""Public names of strategies whose classes have other names."""
 
 
 class Judge(Protocol):
     """Decides whether to use gradients."""
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
-        """Return whether gradients whose values are known may be used."""
+        """Return whether gradients with known values may be used."""
 
     def values_unknown(self) -> None:
-        """Note that a step is compiled: nobody is asked about its gradients."""
+        """Note that a step is compiled, so gradients cannot be checked with Python code."""
 
 
 class SharedStep:
     """One step, or one trace of it.
 
     Args:
-        whole: Told of what belongs to no replica.
+        whole: Gets events that belong to no replica.
 
     Attributes:
         whole: See above.
-        unseen: Class of a strategy whose replicas cannot be told apart from here; "": none was met.
+        unseen: Class of a strategy whose replicas cannot be observed separately; "": none.
     """
 
     def __init__(self, whole: Collector) -> None:
@@ -53,7 +53,7 @@ class SharedStep:
         self._is_applying = False
 
     def mine(self) -> Collector | None:
-        """Return the collector of the replica whose thread this is; None: it is none's, or none that is told."""
+        """Return the collector of the replica of this thread; None: not a replica, or not observed."""
         context = self._tensorflow.distribute.get_replica_context()
         if self._is_applying or context is None or not self._tensorflow.distribute.has_strategy():
             return None
@@ -67,16 +67,16 @@ class SharedStep:
         return self._of_replica[number]
 
     def has_begun(self) -> bool:
-        """Return whether the replica whose thread this is has made its part before."""
+        """Return whether the replica of this thread has already made its part."""
         return self._number() in self._of_replica
 
     @property
     def collectors(self) -> list[Collector]:
-        """Those of the replicas, in order; none: none was met."""
+        """Collectors of the replicas, in order; empty without replicas."""
         return [self._of_replica[number] for number in sorted(self._of_replica)]
 
     def leave(self) -> Seen:
-        """Return what was picked up in a form in which it leaves a graph; `merging.merged` makes one step of it."""
+        """Return the collected values in a form that can leave a graph; `merging.merged` joins them to one step."""
         whole, collectors = self.whole, self.collectors
         for collector in collectors:
             whole.paths = whole.paths or collector.paths
@@ -89,9 +89,9 @@ class SharedStep:
         return {"whole": leaving(whole.seen), "replicas": tuple(leaving(collector.seen) for collector in collectors)}
 
     def gathered(self) -> Seen:
-        """Return likewise what all replicas have picked up, to each of them: it is called in every one.
+        """Return the values collected by all replicas, in each of them; every replica calls it.
 
-        The same tensors are returned in all, which the strategy hands on as they are.
+        All get the same tensors, which the strategy passes on unchanged.
         """
         found: Seen = self._between(lambda strategy: self.leave())
         return found
@@ -99,11 +99,11 @@ class SharedStep:
     # The gate
 
     def apply(self, use: Callable[[], Any], judge: Judge) -> Any:
-        """Use the gradients of this replica, if those of all are fit to be used; it is called in every replica.
+        """Use the gradients of this replica if those of all are acceptable; every replica calls it.
 
         Args:
-            use: Has the optimizer use those of this one.
-            judge: Asked where values are known.
+            use: Makes the optimizer use this replica's gradients.
+            judge: Decides if values are known.
         """
         self._waiting[self._number()] = use
         return use() if self._between(lambda strategy: self._decided(strategy, judge)) else None
@@ -117,14 +117,14 @@ class SharedStep:
         if self.whole.reach.is_known(fits):
             return judge.may_pass(self.whole, bool(fits))
         judge.values_unknown()
-        # Within a replica nothing that replicas do together may stand in a branch.
+        # Within a replica, collective operations must not be inside a branch.
         keras.ops.cond(fits, lambda: self._use_in_all(strategy), lambda: None)
         return False
 
     def _fits(self) -> Any:
-        """Return whether the sums of gradients are fit to be used, as a tensor; None: an error of ours has been told.
+        """Return whether the summed gradients are acceptable, as a tensor; None: an error of ours was reported.
 
-        Sums of what is finite are finite, so one number of each replica will do, unless their norm is asked for too.
+        Sums of finite values are finite, so one number per replica is enough, unless the norm is checked, too.
         """
         collectors, ops, wanted = self.collectors, keras.ops, self.whole.wanted
         if any(collector.finite is None for collector in collectors):
@@ -143,7 +143,7 @@ class SharedStep:
             fits = ops.logical_and(fits, ops.all(ops.isfinite(ops.stack(losses))))
         if len(losses) == len(collectors):
             self.whole.seen["loss"] = loss_of_all([collector.seen for collector in collectors])
-        # The scaler of Keras asks the first replica alone.
+        # Keras's scaler only checks the first replica.
         skipped = collectors[0].skipped
         return fits if skipped is None else ops.logical_or(fits, skipped)
 
@@ -169,7 +169,7 @@ class SharedStep:
         return collector
 
     def _between(self, function: Callable[[Any], Any]) -> Any:
-        """Call a function once, where all replicas have arrived; return in each what it returns."""
+        """Call a function once all replicas have arrived; return its result in each."""
         return self._tensorflow.distribute.get_replica_context().merge_call(self._as_it_is(function))
 
     def _as_it_is(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +177,7 @@ class SharedStep:
         return unconverted
 
     def _number(self) -> int:
-        # Not in the graph: an operation more would change the seeds that TensorFlow gives to those after it.
+        # Not in the graph: an additional operation would change TensorFlow's seeds of later ones.
         with self._tensorflow.init_scope():
             return int(self._tensorflow.distribute.get_replica_context().replica_id_in_sync_group)
 
@@ -201,7 +201,7 @@ class SharedSteps:
         self._last: SharedStep | None = None
 
     def mine(self) -> tuple[SharedStep, Collector]:
-        """Return the step that this replica begins, and its collector."""
+        """Return the step that this replica starts, and its collector."""
         if self._last is None or self._last.has_begun():
             self._last = SharedStep(self._whole())
         collector = self._last.mine()
@@ -211,13 +211,13 @@ class SharedSteps:
 
 
 def is_mirrored(strategy: Any) -> bool:
-    """Return whether the replicas of a strategy are all in this process, each with its thread."""
+    """Return whether all replicas of a strategy are in this process, each with a thread."""
     tensorflow: Any = importlib.import_module("tensorflow")
     return isinstance(strategy, tensorflow.distribute.MirroredStrategy)
 
 
 def values_of(value: Any) -> tuple[Any, ...]:
-    """Return what each replica has in the place of a value; none: it is no value of several replicas."""
+    """Return the value in each replica; empty if it is not a per-replica value."""
     if keras.backend.backend() != "tensorflow":
         return ()
     tensorflow: Any = importlib.import_module("tensorflow")
@@ -225,18 +225,18 @@ def values_of(value: Any) -> tuple[Any, ...]:
 
 
 def loss_of_all(parts: list[Seen]) -> Any:
-    """Return the loss of a step of those of its replicas: what the sum of their gradients makes smaller.
+    """Return the loss of a step from those of its replicas: the one that their summed gradients minimize.
 
-    Of numbers their sum: under a strategy each replica divides by what there is of all. Of losses that were one number
-    for each sample, the mean over all samples.
+    Numbers are summed: under a strategy each replica divides by the total. For losses with one number per sample, it is
+    the mean over all samples.
 
     Args:
-        parts: What each replica has picked up; each has a loss.
+        parts: Collected values of each replica; each has a loss.
     """
     ops = keras.ops
     losses = ops.stack([part["loss"] for part in parts])
     if not all("samples" in part for part in parts):
         return ops.sum(losses)
     samples = ops.stack([ops.cast(part["samples"], losses.dtype) for part in parts])
-    # A replica may have none.
+    # A replica may have no samples.
     return ops.sum(ops.where(samples > 0, losses * samples, 0)) / ops.sum(samples)

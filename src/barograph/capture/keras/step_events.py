@@ -16,34 +16,34 @@ from barograph.capture.keras.replicas import SharedStep
 class StepEvents:
     """Receives the wrappers' calls inside a step.
 
-    Replicas of a step take turns, each in a thread of its own, so each thread has its own collector.
+    Replicas of a step take turns, each in its own thread, so each thread has its own collector.
     """
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
         self._shared: SharedStep | None = None
 
-    # What whoever hears may say otherwise
+    # Overridable
 
     def told_of(self, doing: str) -> Any:
-        """Return a context in which errors of ours are dealt with."""
+        """Return a context that catches errors of ours."""
         return contextlib.nullcontext()
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
-        """Return whether gradients whose values are known may be used."""
+        """Return whether gradients with known values may be used."""
         return fits
 
     def values_unknown(self) -> None:
-        """Note that a step is compiled: nobody is asked about its gradients."""
+        """Note that a step is compiled, so gradients cannot be checked with Python code."""
 
-    # What the wrappers tell
+    # Events from the wrappers
 
     def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
         """Call `train_on_batch`, `test_on_batch` or `predict_on_batch`."""
         return method(model, *args, **kwargs)
 
     def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector of the gradients that an optimizer is about to use."""
+        """Pass the gradients to the collector before an optimizer uses them."""
         collector = self._collector
         if collector is None or collector.applying:
             return apply(optimizer, *args, **kwargs)
@@ -68,7 +68,7 @@ class StepEvents:
         return None
 
     def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Do likewise, where the variables are handed over."""
+        """As `applied`, with variables as arguments and results."""
         collector = self._collector
         if collector is None or collector.applying:
             return apply(optimizer, *args, **kwargs)
@@ -86,7 +86,7 @@ class StepEvents:
                                   lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
 
     def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what gradients are computed of, and of which variables."""
+        """Pass target and sources of a tape's gradients to the collector."""
         result = gradient(tape, *args, **kwargs)
         collector = self._collector
         if collector is not None:
@@ -96,7 +96,7 @@ class StepEvents:
         return result
 
     def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what a layer was called with and what it returned."""
+        """Pass the inputs and the output of a layer to the collector."""
         collector = self._collector
         if collector is None:
             return call(layer, *args, **kwargs)
@@ -112,7 +112,7 @@ class StepEvents:
         return result
 
     def loss_called(self, call: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what a loss was computed of."""
+        """Pass the arguments of a loss to the collector."""
         result = call(loss, *args, **kwargs)
         collector = self._collector
         if collector is not None:
@@ -123,7 +123,7 @@ class StepEvents:
 
     @contextlib.contextmanager
     def collecting(self, collector: Collector) -> Iterator[None]:
-        """Have a collector told, within a `with` block."""
+        """Use a collector within a `with` block."""
         here = self._of_thread
         before, here.collector = getattr(here, "collector", None), collector
         try:
@@ -133,7 +133,7 @@ class StepEvents:
 
     @contextlib.contextmanager
     def collecting_of_replicas(self, shared: SharedStep) -> Iterator[None]:
-        """Have the collectors of replicas told that the step begins itself, within a `with` block."""
+        """Use the collectors of the replicas that the step starts itself, within a `with` block."""
         before, self._shared = self._shared, shared
         try:
             with self.collecting(shared.whole):
@@ -143,18 +143,18 @@ class StepEvents:
 
     @property
     def _collector(self) -> Collector | None:
-        """Who is told of what happens in this thread."""
+        """The collector of this thread."""
         found: Collector | None = getattr(self._of_thread, "collector", None)
         return self._shared.mine() if found is None and self._shared is not None else found
 
 
 def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:
-    """Return both lists of variables in one shape: the two ends of a branch must be alike."""
+    """Return both lists of variables in one structure, as required for the two ends of a branch."""
     trainable, of_optimizer = state
     return list(trainable), list(of_optimizer)
 
 
 def _variables_of(optimizer: Any) -> Any:
-    """Return what an optimizer trains: until 3.11 one that scales the loss does not know of that itself."""
+    """Return the variables of an optimizer: before 3.11, a loss-scaling one does not have them itself."""
     scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     return (optimizer.inner_optimizer if scales else optimizer)._trainable_variables

@@ -30,9 +30,9 @@ class LoopEvaluation:
     """A function of a custom loop; each call is part of an evaluation.
 
     Args:
-        function: It: a `tf.function`, or a plain one.
-        integration: Of the loop.
-        collecting: Gives the context in which all wrappers tell the collectors of a step.
+        function: A `tf.function`, or a plain one.
+        integration: Integration of the loop.
+        collecting: Returns the context in which all wrappers report to the collectors of a step.
     """
 
     def __init__(self, function: Any, integration: ArrayIntegration, collecting: Callable[[SharedStep], Any]) -> None:
@@ -44,7 +44,7 @@ class LoopEvaluation:
         self._was_called = self._is_broken = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make it; record what its losses are called with, and the numbers that it returns; return those."""
+        """Call the function; record arguments of its losses and its numeric results; return its result."""
         integration = self._integration
         with integration.guarded("starting a TensorFlow evaluation"):
             if not integration.evaluating:
@@ -57,9 +57,9 @@ class LoopEvaluation:
         return result
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Seen]:
-        """Make it, looked into where that is due; return what the function returns, and what was seen.
+        """Call the function, observed if due; return its result and the collected values.
 
-        Where ours cannot be called for the first time, and the script's own can, the fault is ours: it is told, and
+        If the first call of our variant fails, and the script's function works, the fault is ours: it is reported, and
         from then on the latter is called.
         """
         if self._is_broken or not self._integration.due(*_DATA):
@@ -85,9 +85,9 @@ class LoopEvaluation:
 
 
 def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
-    """Return the loss, as `loss_among` knows it, and the metrics among what an evaluation returned.
+    """Return the loss (see `loss_among`) and the metrics among the results of an evaluation.
 
-    Of several without a name the first counts; what is no single number is passed over.
+    Of several unnamed ones the first counts; values other than single numbers are ignored.
     """
     parts = result.items() if isinstance(result, Mapping) else (
         ("", item) for item in (result if isinstance(result, list | tuple) else [result]))
@@ -104,10 +104,10 @@ class TensorFlowLoop:
     """A function of a custom loop; each call is a step.
 
     Args:
-        function: It: a `tf.function`, or a plain one.
-        integration: Where its steps go.
-        collecting: Gives the context in which all wrappers tell the collectors of a step.
-        recorder: Holds steps; None: none are held.
+        function: A `tf.function`, or a plain one.
+        integration: Records its steps.
+        collecting: Returns the context in which all wrappers report to the collectors of a step.
+        recorder: Flight recorder; None: off.
     """
 
     def __init__(self, function: Any, integration: ArrayIntegration, collecting: Callable[[SharedStep], Any],
@@ -120,7 +120,7 @@ class TensorFlowLoop:
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the step; return what the function returns."""
+        """Make the step; return the function's result."""
         integration, names = self._integration, self._names
         if integration.evaluating:
             integration.end_evaluation()

@@ -14,14 +14,14 @@ _BIAS = ".bias"
 
 
 def untrained_in(names: Names, value: ValueOf) -> list[str]:
-    """Return the paths of frozen layers that learnt nothing yet.
+    """Return the paths of frozen layers that have never learned anything.
 
-    That is told by their biases, which begin at zero, and which no training leaves there: all those of frozen layers
-    with a matrix of weights must be zero to the last bit, and there must be one.
+    Their biases show it, which start at zero and never stay there in training: all biases of frozen layers with a
+    weight matrix must be exactly zero, and there must be one.
 
     Args:
-        names: Of the model.
-        value: Tells the value of a variable now.
+        names: Names of the model.
+        value: Returns the current value of a variable.
     """
     found = [path.removesuffix(_BIAS) for path in names.frozen
              if path.endswith(_BIAS) and _has_matrix(names.frozen, path.removesuffix(_BIAS))]

@@ -1,20 +1,20 @@
 """The reversible wrappers on Keras: the only places where Barograph replaces something of it.
 
-Keras has callbacks, but none that sees a gradient, a layer's output or the loss of one batch. So we listen at:
+Keras has callbacks, but none with access to a gradient, a layer's output or the loss of one batch. These are wrapped:
 
-- `keras.Model.make_train_function` and `keras.Model.make_test_function`: the step that Keras has made, for `fit`,
-  `evaluate` and their like, passes through ours.
+- `keras.Model.make_train_function` and `keras.Model.make_test_function`: they make the steps of `fit`, `evaluate` and
+  similar.
 - `keras.Model.fit`, `keras.Model.evaluate`, `keras.Model.predict`: an evaluation ends; with the torch backend, the
   integration
   of torch stands aside meanwhile, as it does in `train_on_batch`, `test_on_batch` and `predict_on_batch`.
 - `keras.optimizers.Optimizer.apply` and `keras.optimizers.Optimizer.stateless_apply`, and those of
-  `keras.optimizers.LossScaleOptimizer`: the gradients that are about to be used.
-- `keras.layers.Layer.__call__`: what a layer was called with and what it returned.
-- with the TensorFlow backend, `tensorflow.GradientTape.gradient`: what gradients are computed of; and
-  `keras.losses.Loss.__call__`: what a loss is computed of in a loop of the script's own.
+  `keras.optimizers.LossScaleOptimizer`: gradients before their use.
+- `keras.layers.Layer.__call__`: inputs and output of a layer.
+- with the TensorFlow backend, `tensorflow.GradientTape.gradient`: target and sources of gradients; and
+  `keras.losses.Loss.__call__`: arguments of a loss in a custom loop.
 
-Each calls the original with the arguments it got and returns what it returned, unless a step is held. `undo` puts the
-originals back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
+Each calls the original with its arguments and returns its result, unless a step is withheld. `undo` restores the
+originals; if someone has wrapped ours meanwhile, ours stays but does nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Listener(Protocol):
     """Receives the wrappers' calls, and calls the original."""
 
     def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
-        """Have Keras make a function of its model's step, "train" or "test"."""
+        """Let Keras make a function of its model's step, "train" or "test"."""
 
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
         """Call `fit`, `evaluate` or `predict`."""
@@ -40,13 +40,13 @@ class Listener(Protocol):
         """Call `train_on_batch`, `test_on_batch` or `predict_on_batch`."""
 
     def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Have an optimizer use gradients."""
+        """Let an optimizer use gradients."""
 
     def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Have an optimizer use gradients, where variables are handed over and returned."""
+        """Let an optimizer use gradients, with variables as arguments and results."""
 
     def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
-        """Have a tape compute gradients."""
+        """Let a tape compute gradients."""
 
     def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
         """Call a layer."""
@@ -59,7 +59,7 @@ class Wrappers:
     """The wrappers of one recording.
 
     Args:
-        listener: Who is told.
+        listener: Receives the events.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -67,7 +67,7 @@ class Wrappers:
         self._undo: list[Callable[[], None]] = []
 
     def install(self, *, tapes: bool) -> None:
-        """Put the wrappers in; `tapes`: on those of TensorFlow, too."""
+        """Install the wrappers; `tapes`: also those of TensorFlow."""
         for name, what in (("make_train_function", "train"), ("make_test_function", "test")):
             self._wrap(keras.Model, name, functools.partial(_make, what=what))
         for name in ("fit", "evaluate", "predict"):
@@ -91,7 +91,7 @@ class Wrappers:
         self._undo.clear()
 
     def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
-        """Replace a method where it is defined: in `owner`, or in a class that it comes from."""
+        """Replace a method where it is defined: in `owner`, or in a base class."""
         holder = next(kind for kind in owner.__mro__ if name in vars(kind))
         original = vars(holder)[name]
         if getattr(original, "of_barograph", None) is self:

@@ -1,10 +1,10 @@
 """The Gluon integration: the only places where Barograph replaces MXNet functions.
 
-Gluon has hooks for the forward pass of single Blocks, and none for backward passes or Trainers. So we listen at:
+Gluon has hooks for the forward pass of single Blocks, but not for backward passes or Trainers. These are wrapped:
 
-- `gluon.Block.__call__`: what a Block was called with and what it returned, losses among them.
-- `autograd.backward` and `NDArray.backward`: what a backward pass starts from.
-- `gluon.utils.clip_global_norm`: gradients before they are clipped.
+- `gluon.Block.__call__`: inputs and outputs of a Block, including losses.
+- `autograd.backward` and `NDArray.backward`: roots of a backward pass.
+- `gluon.utils.clip_global_norm`: gradients before clipping.
 - `gluon.Trainer._allreduce_grads` and `gluon.Trainer._update`, which `step`, `allreduce_grads` and `update` go through:
   gradients that have been brought together, and the update itself.
 - `optimizer.Optimizer._get_lrs`: the learning rate that an update uses. A scheduler is not asked once more for us: it
@@ -41,7 +41,7 @@ class GluonIntegration(Patches):
     """The Gluon integration of one recording.
 
     Args:
-        recording: Whose integration this is.
+        recording: The recording.
     """
 
     def __init__(self, recording: Listening) -> None:
@@ -67,7 +67,7 @@ class GluonIntegration(Patches):
         self.wrap(Optimizer, "_get_lrs", self._rates_asked)
 
     def _backward(self, original: Original, args: Any, kwargs: Any) -> Any:
-        """Make a backward pass, and take what it started from."""
+        """Run a backward pass, and record its roots."""
         result = original(*args, **kwargs)
         heads = args[0] if args else kwargs.get("heads")
         if heads is not None and not self._session.closed:
@@ -77,7 +77,7 @@ class GluonIntegration(Patches):
         return result
 
     def _clips(self, original: Original, args: Any, kwargs: Any) -> Any:
-        """Keep gradients before they are clipped, where their step records them."""
+        """Keep gradients before clipping, if their step records them."""
         if not self._session.closed:
             found: list[tuple[int, Any]] = []
             with self._entry.guarded("finding gradients to be clipped"):
@@ -88,7 +88,7 @@ class GluonIntegration(Patches):
         return original(*args, **kwargs)
 
     def _reduces(self, original: Original, args: Any, kwargs: Any) -> Any:
-        """Bring gradients together; where the key-value store updates, that is the update."""
+        """Reduce gradients; if the key-value store makes updates, that is the update."""
         trainer = args[0]
         if not self._session.closed and updates_on_store(trainer):
             self._begin(trainer)
@@ -117,7 +117,7 @@ class GluonIntegration(Patches):
             step.before(self._steps.take_kept(trainer))
 
     def _rates_asked(self, original: Original, args: Any, kwargs: Any) -> Any:
-        """Note the learning rate of an update, without what a single Parameter multiplies it with."""
+        """Note the learning rate of an update, without the multipliers of single Parameters."""
         rates = original(*args, **kwargs)
         if not self._session.closed:
             with self._entry.guarded("reading a learning rate"):

@@ -19,7 +19,7 @@ _NEEDS = {
 
 
 def listen(recording: Listening) -> None:
-    """Let an integration of Gluon belong to the recording."""
+    """Add a Gluon integration to the recording."""
     if say_missing(recording.session, mxnet, _NEEDS):
         return
     from barograph.capture.mxnet.integration import GluonIntegration

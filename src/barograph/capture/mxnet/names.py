@@ -1,7 +1,6 @@
 """Names of Gluon Blocks and Parameters, as `save_parameters` writes them: `0.weight`, `features.1.gamma`.
 
-The names that MXNet gives beside them (`dense0_weight`) count the Blocks that a process has made so far, and would be
-others in its second training.
+MXNet's own names (`dense0_weight`) count the Blocks of the process so far, so they would differ in a second training.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ACTIVATIONS = {
     "log_sigmoid": "LogSigmoid", "mish": "Mish",
 }
 _LAYERS = {"Dense": "Linear", "Swish": "SiLU", "Conv1D": "Conv1d", "Conv2D": "Conv2d", "Conv3D": "Conv3d"}
-"""Layers by the names that rules know them by: those of torch's classes."""
+"""Layers with the names that rules use: those of torch's classes."""
 
 _CHANNELS_FIRST = ("Conv", "BatchNorm", "InstanceNorm", "GroupNorm", "MaxPool", "AvgPool", "GlobalMaxPool",
                    "GlobalAvgPool")
@@ -31,11 +30,11 @@ _AUTOMATIC = re.compile(r"(\D*?)(\d+)_?$")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A model: an outermost Block with Parameters that a Trainer holds.
+    """A model: an outermost Block with Parameters of a Trainer.
 
     Attributes:
-        block: Weakly, so that Barograph keeps no model alive.
-        label: What its paths begin with; "": nothing, since it is the only one that is trained.
+        block: Weak reference, so that Barograph keeps no model alive.
+        label: Prefix of its paths; "": none, since it is the only trained model.
     """
 
     block: weakref.ref[Any]
@@ -51,11 +50,11 @@ class Place:
     """The position of a Block or a Parameter in a model.
 
     Attributes:
-        thing: It, weakly; tells an address that is used again from what it was.
-        root: The model it is in.
-        path: Of it, for a Key; "" of a model without a label.
-        layer: The class that rules know the Block by, or the Block that has the Parameter.
-        leaf: Of a Block: it holds no others.
+        thing: Weak reference to it, which detects reuse of its address.
+        root: Its model.
+        path: Its path, for a Key; "" for a model without a label.
+        layer: Class that rules use for the Block, or for the Block that has the Parameter.
+        leaf: The Block has no sub-Blocks.
     """
 
     thing: weakref.ref[Any]
@@ -73,7 +72,7 @@ class GluonNames:
         self._places: dict[int, Place] = {}
 
     def find(self, parameters: Iterable[Any]) -> None:
-        """Find the models that hold any of these Parameters. A walk over every object: not to be done at every step."""
+        """Find the models with any of these Parameters. Walks over all objects: not for every step."""
         wanted = {id(parameter) for parameter in parameters}
         blocks = [block for block in instances_of(Block) if {"_children", "_reg_params"} <= vars(block).keys()]
         inner = {id(child) for block in blocks for child in block._children.values()}
@@ -98,35 +97,35 @@ class GluonNames:
             self._places[id(part)] = Place(weakref.ref(part), root, root.path(inner), layer, not part._children)
             for name, parameter in _own(part).items():
                 known = self._places.get(id(parameter))
-                # Where one is shared, its first name stands, as long as that is a name of this model.
+                # A shared one keeps its first name, as long as that is a name of this model.
                 if known is None or known.thing() is not parameter or known.root is not root:
                     path = root.path(f"{inner}.{name}" if inner else name)
                     self._places[id(parameter)] = Place(weakref.ref(parameter), root, path, type_name(part))
 
     def place(self, thing: Any) -> Place | None:
-        """Return where a Block or a Parameter stands; None if it is in no model that is trained."""
+        """Return the place of a Block or a Parameter; None if it is in no trained model."""
         known = self._places.get(id(thing))
         return known if known is not None and known.thing() is thing else None
 
     def look_anew(self) -> None:
-        """Name what has been added to the models since they were found."""
+        """Name Blocks and Parameters added to the models meanwhile."""
         for root in self._roots:
             block = root.block()
             if block is not None:
                 self._look(root, block)
 
     def minds_mode(self, root: Root) -> bool:
-        """Return whether a model holds Blocks that compute otherwise in training: dropout, batch normalisation."""
+        """Return whether a model has mode-dependent Blocks: dropout, batch normalization."""
         return any(place.root is root and place.thing() is not None and _minds_mode(place.thing())
                    for place in self._places.values())
 
     def leaves(self) -> Iterator[str]:
-        """Yield the paths of the Blocks that hold no others."""
+        """Yield the paths of the Blocks without sub-Blocks."""
         return (place.path or "model" for place in self._places.values() if place.leaf and place.thing() is not None)
 
 
 def layer_class(block: Any) -> str:
-    """Return the class that rules know the output of a Block by: that of its activation, where it ends in one."""
+    """Return the class that rules use for the output of a Block: that of its activation, if it has one."""
     activation = getattr(block, "act", None)
     inner = activation if isinstance(activation, Block) else block
     if isinstance(inner, nn.Activation):
@@ -135,7 +134,7 @@ def layer_class(block: Any) -> str:
 
 
 def type_name(block: Any) -> str:
-    """Return the class of a Block as rules know it, whatever activation is in it."""
+    """Return the class that rules use for a Block, regardless of its activation."""
     name = type(block).__name__
     return _LAYERS.get(name, name)
 
@@ -145,10 +144,10 @@ def _minds_mode(block: Any) -> bool:
 
 
 def unit_axis(block: Any, dimensions: int) -> int:
-    """Return the axis of a Block's output whose index tells units (channels, features) apart.
+    """Return the axis of units (channels, features) in a Block's output.
 
-    Channels stand on axis 1 for convolutions and their like, unless their layout says otherwise, and for anything with
-    four axes or more; features stand on the last axis for the rest, as in a sequence.
+    Channels are axis 1 for convolutions and similar, unless their layout differs, and for outputs with four axes or
+    more; otherwise features are the last axis, as in a sequence.
     """
     layout = getattr(block, "_layout", None) or getattr(block, "_kwargs", {}).get("layout") or ""
     if "C" in layout and type(block).__name__.startswith(_CHANNELS_FIRST) and len(layout) == dimensions:
@@ -158,7 +157,7 @@ def unit_axis(block: Any, dimensions: int) -> int:
 
 
 def _parts(block: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield a Block and all that are in it, each once, with the names that lead there."""
+    """Yield a Block and all Blocks in it, each once, with their names."""
     seen = set() if seen is None else seen
     if id(block) not in seen:
         seen.add(id(block))
@@ -173,7 +172,7 @@ def _own(block: Any) -> dict[str, Any]:
 
 
 def _label(block: Any) -> str:
-    """Return what a model is called: by its prefix, where the script has chosen one, else by its class."""
+    """Return the label of a model: its prefix, if the script chose one, or else its class."""
     automatic = _AUTOMATIC.match(block.prefix)
     given = block.prefix.rstrip("_")
     is_automatic = not given or (automatic is not None and automatic[1] == type(block).__name__.lower())
@@ -181,6 +180,6 @@ def _label(block: Any) -> str:
 
 
 def _age(block: Any) -> tuple[int, str]:
-    """Return what sorts models by when they were made: MXNet counts those of a class in their prefix."""
+    """Return a sort key by creation: MXNet counts the models of a class in their prefix."""
     automatic = _AUTOMATIC.match(block.prefix)
     return (int(automatic[2]) if automatic is not None else 0, str(block.prefix))

@@ -1,7 +1,7 @@
 """Records calls of Blocks (outputs, inputs, batches), and evaluations, which are passes without gradients.
 
-A Block whose call reaches no other Block is one that is recorded: the leaves of a model, or, where a Block is
-hybridized, that Block as a whole, since its compiled program calls none of those within.
+A Block that calls no other Block is recorded: the leaves of a model, or a hybridized Block as a whole, since its
+compiled program does not call the Blocks in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Call:
     """A current call of a Block.
 
     Attributes:
-        integration: Who is told of what it returns; None: nobody.
+        integration: Records its output; None: not recorded.
         inner: The Block has called another.
     """
 
@@ -52,10 +52,10 @@ class Passes:
     """The forward passes of all models.
 
     Args:
-        entrance: The way into the training.
-        names: Of the models.
-        trainers: Those of the script.
-        losses: Of the step under way.
+        entrance: Entry point of the integration.
+        names: Names of the models.
+        trainers: Trainers of the script.
+        losses: Losses of the current step.
     """
 
     def __init__(self, entry: EntryPoint, names: GluonNames, trainers: TrainerBook, losses: Losses) -> None:
@@ -68,11 +68,11 @@ class Passes:
         self._in_step = False
 
     def step_ends(self) -> None:
-        """Note that a Trainer has stepped: what is called without gradients from here on is an evaluation."""
+        """Note a Trainer's step: calls without gradients from here on are an evaluation."""
         self._in_step = False
 
     def called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a Block, and take what it was called with and what it returned, where that is due."""
+        """Call a Block, and record its inputs and outputs if due."""
         block, here = args[0], self._here
         if self._session.closed or is_traced(args):
             return original(*args, **kwargs)
@@ -96,7 +96,7 @@ class Passes:
         return result
 
     def _begin(self, block: Any, args: Any) -> _Call:
-        """Begin a pass of what the script itself calls: a model, or a part of one."""
+        """Start a pass called by the script itself: a model, or a part of one."""
         entry = None
         with self._entry.guarded("starting a forward pass"):
             entry = self._belongs_to(block)
@@ -108,7 +108,7 @@ class Passes:
         return _Call(integration if integration.due(Kind.OUTPUT, Kind.INPUT) else None)
 
     def _belongs_to(self, block: Any) -> Entry | None:
-        """Return whose step, or whose evaluation, a pass belongs to; None: to nobody's."""
+        """Return the Trainer whose step or evaluation a pass belongs to; None: none."""
         entry = self._trainers.of_block(block)
         if entry is None:
             return None
@@ -121,8 +121,8 @@ class Passes:
             integration.fact(Fact.MODEL_IN_EVAL, in_eval)
             self._tell_mode(integration, block, Fact.LAYERS_IN_EVAL, in_eval)
         elif self._in_step or self._trainers.alone() is not entry:
-            # In the midst of a step, such as a target that is computed without gradients; or beside adversaries, of
-            # which one asks another.
+            # Within a step, such as a target computed without gradients; or with adversarial models, one of which calls
+            # another.
             return None
         else:
             if not integration.evaluating:
@@ -131,14 +131,14 @@ class Passes:
         return entry
 
     def _tell_mode(self, integration: ArrayIntegration, block: Any, name: Fact, share: float) -> None:
-        """Tell how many of the Blocks that mind the mode are in one: in MXNet all are in the mode of the pass."""
+        """Record how many mode-dependent Blocks are in a mode: in MXNet all have the mode of the pass."""
         if integration.taking(Kind.FACT, name.value) is not None:
             place = self._names.place(block)
             if place is not None and self._names.minds_mode(place.root):
                 integration.fact(name, share)
 
     def _loss_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a loss; what one loss calls in turn is part of it."""
+        """Call a loss; nested losses are part of it."""
         here = self._here
         if here.in_loss:
             return original(*args, **kwargs)
@@ -171,7 +171,7 @@ class Passes:
         integration.take(Kind.BATCH, {path: _lazily(array) for path, array in found.items()})
 
     def _take(self, integration: ArrayIntegration, block: Any, args: Any, result: Any) -> None:
-        """Take what a Block returned, and what it was called with, where these are due."""
+        """Record the inputs and outputs of a Block if due."""
         place = None
         with integration.guarded("naming a Block"):
             place = self._place(block)
@@ -208,7 +208,7 @@ class Passes:
 
 
 def _hides_blocks(block: Any) -> bool:
-    """Return whether a Block holds more than the activation that it ends in."""
+    """Return whether a Block contains more than its final activation."""
     return any(not isinstance(child, nn.Activation) for child in block._children.values())
 
 

@@ -1,7 +1,7 @@
 """Reads one Trainer step: gradients before the update, weights before and after, optimizer state.
 
-A Trainer first brings together the gradients of its contexts, then updates. Where its key-value store updates
-(`update_on_kvstore`), both are one, and gradients lie apart in their contexts: they are added up here.
+A Trainer first reduces the gradients of its contexts, then updates. If its key-value store makes updates
+(`update_on_kvstore`), both are one operation, and gradients stay separate in their contexts: they are summed here.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _STATES: dict[str, tuple[str, ...]] = {
     "Nadam": ("exp_avg", "exp_avg_sq"), "Adamax": ("exp_avg", "exp_inf"), "AdaGrad": ("sum",),
     "RMSProp": ("square_avg", "grad_avg", "momentum_buffer"), "AdaDelta": ("square_avg", "acc_delta"),
 }
-"""What optimizers keep, by the names that rules know it by: those of torch's optimizers."""
+"""Optimizer states with the names that rules use: those of torch's optimizers."""
 
 
 class StepUnderWay:
     """The current step of one Trainer.
 
     Args:
-        trainer: It.
-        entry: What is known of it.
+        trainer: The Trainer.
+        entry: Its entry.
         slots: Returns its Parameters.
-        names: Of the models.
+        names: Names of the models.
     """
 
     def __init__(self, trainer: Any, entry: Entry, slots: Callable[[], list[Slot]], names: GluonNames) -> None:
@@ -56,10 +56,10 @@ class StepUnderWay:
         return {slot.path: slot.layer for slot in self._slots}
 
     def before(self, kept: Mapping[int, Any]) -> None:
-        """Take gradients, and weights before their update, where these are due.
+        """Record gradients, and keep weights before their update, if due.
 
         Args:
-            kept: By the id of the first context's array: the gradient as it was before the script clipped it.
+            kept: Gradients before clipping, by the ID of the first context's array.
         """
         integration = self.integration
         if integration.due(Kind.GRADIENT, Kind.GRADIENT_CLIPPED):
@@ -82,17 +82,17 @@ class StepUnderWay:
         if integration.due(Kind.UPDATE):
             weights = self._weights()
             wait_for(weights.values())
-            # What `asnumpy` returns is a copy already.
+            # The result of `asnumpy` is already a copy.
             integration.before_update(_lazily(weights), layers=self._layers, copy=False)
 
     def after(self, rate: float | None) -> None:
-        """Take weights, and what the optimizer keeps, and end the step.
+        """Record weights and optimizer state, and end the step.
 
         Args:
-            rate: The learning rate that was used; None: not known here.
+            rate: The learning rate; None: unknown here.
 
         Raises:
-            TrainingStopped: A finding asked for it.
+            TrainingStopped: A finding stopped the training.
         """
         integration = self.integration
         if rate is not None:
@@ -113,7 +113,8 @@ class StepUnderWay:
         integration.end_step(skipped=skipped)
 
     def _count(self, which: Callable[[Any], bool]) -> int:
-        """Return how many Parameters of the Trainer are so. What batch normalisation averages is no weight."""
+        """Return the number of matching Parameters of the Trainer. Moving averages of batch normalization do not
+        count."""
         return sum(map(which, self.trainer._params))
 
     def _grads(self, slot: Slot) -> list[Any]:
@@ -132,7 +133,7 @@ class StepUnderWay:
         updater = getattr(trainer._kvstore, "_updater", None) if updates_on_store(trainer) else trainer._updaters[0]
         names = _STATES.get(type(trainer._optimizer).__name__, ())
         for slot in self._slots:
-            # Of a weight in half precision the optimizer keeps a copy in full beside what it keeps anyway.
+            # For a half-precision weight, the optimizer also keeps a full-precision copy.
             is_half = trainer._optimizer.multi_precision and slot.parameter._data[0].dtype == np.float16
             state = None if updater is None or is_half else updater.states.get(slot.index)
             parts = state if isinstance(state, list | tuple) else [state]
@@ -141,7 +142,7 @@ class StepUnderWay:
                     yield f"{slot.path}[{names[number] if number < len(names) else f'state{number}'}]", part
 
     def _was_skipped(self) -> bool:
-        """Return whether the gradients overflowed in mixed precision: then they are still those of before."""
+        """Return whether gradients overflowed in mixed precision: then they are still the earlier ones."""
         scaler = getattr(self.trainer, "_amp_loss_scaler", None)
         if scaler is None or updates_on_store(self.trainer):
             return False
@@ -153,8 +154,8 @@ class Steps:
     """The steps of all Trainers.
 
     Args:
-        trainers: Those of the script.
-        names: Of the models.
+        trainers: Trainers of the script.
+        names: Names of the models.
     """
 
     def __init__(self, trainers: TrainerBook, names: GluonNames) -> None:
@@ -170,13 +171,13 @@ class Steps:
         return StepUnderWay(trainer, entry, functools.partial(self._trainers.slots, trainer), self._names)
 
     def reduced(self, trainer: Any) -> None:
-        """Note that a Trainer has brought together the gradients of its contexts: each holds the whole now."""
+        """Note that a Trainer has reduced the gradients of its contexts: each has the sum now."""
         self._reduced.add(id(trainer))
 
     def found_before_clipping(self, arrays: Iterable[Any]) -> list[tuple[int, Any]]:
-        """Return those arrays that are gradients of a step that records them, and are clipped for the first time.
+        """Return the arrays that are gradients of a recorded step and are clipped for the first time.
 
-        Each comes with the id of the array that its Parameter has in the first context.
+        Each comes with the ID of its Parameter's array in the first context.
         """
         given = {id(array): array for array in arrays}
         found: list[tuple[int, Any]] = []
@@ -191,14 +192,14 @@ class Steps:
         return found
 
     def keep(self, found: Iterable[tuple[int, Any]]) -> None:
-        """Keep gradients that are about to be clipped; those of several contexts are added up."""
+        """Keep gradients before clipping; those of several contexts are summed."""
         for first, array in found:
             self._seen.add(id(array))
             value = array_of(array)
             self._kept[first] = self._kept[first] + value if first in self._kept else value
 
     def take_kept(self, trainer: Any) -> Mapping[int, Any]:
-        """Return what was kept for the step that a Trainer makes now."""
+        """Return the kept gradients of a Trainer's current step."""
         self._reduced.discard(id(trainer))
         self._seen.clear()
         kept, self._kept = self._kept, {}
@@ -216,7 +217,7 @@ def _is_fresh(parameter: Any) -> bool:
 
 
 def _sum_of(grads: Sequence[Any], kept: Any, scale: float) -> Callable[[], Any]:
-    """Return a function that returns a gradient as the optimizer would use it: that which was kept, or the sum."""
+    """Return a function that returns a gradient as used by the optimizer: the kept one, or the sum."""
 
     def whole() -> Any:
         total = kept

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from barograph.capture.integrations import Listening
 
 _MOST_COLLECTED = 20
-"""How often what is dead is collected to learn which Trainers the script still holds; each takes a tenth of a second.
-A Trainer and its Parameters hold each other, so that none of them goes by itself."""
+"""Number of garbage collections to find the Trainers that the script still uses; each takes a tenth of a second. A
+Trainer and its Parameters refer to each other, so neither is freed without a collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Slot:
     """One Parameter of a Trainer.
 
     Attributes:
-        parameter: It.
-        index: Its number in the Trainer.
-        path: As in a Key.
-        layer: Class of the Block that has it.
+        parameter: The Parameter.
+        index: Its index in the Trainer.
+        path: Its path in a Key.
+        layer: Class of its Block.
     """
 
     parameter: Any
@@ -46,10 +46,10 @@ class Entry:
     """One Trainer of the script.
 
     Attributes:
-        trainer: Weakly.
+        trainer: Weak reference to it.
         integration: Its series of steps.
-        held: Its Parameters, weakly.
-        is_alone: It is the only one of its training, so whatever goes on belongs to it.
+        held: Weak references to its Parameters.
+        is_alone: It is the only one of its training, so all records belong to it.
     """
 
     trainer: weakref.ref[Any]
@@ -58,7 +58,7 @@ class Entry:
     is_alone: bool
 
     def shares(self, trainer: Any) -> bool:
-        """Return whether another Trainer holds any of its Parameters."""
+        """Return whether another Trainer has any of its Parameters."""
         theirs = {id(parameter) for parameter in trainer._params}
         return any(id(parameter) in theirs for item in self.held if (parameter := item()) is not None)
 
@@ -66,13 +66,13 @@ class Entry:
 class TrainerBook:
     """Gives each Trainer its integration.
 
-    A Trainer that is alone has a series without a label. Of several, as in adversarial training, each is called by the
-    model whose Parameters it holds, or by its optimizer. One made anew for Parameters that were trained before goes on
-    with their series; one that is alone after those before it are gone begins another training ("#2").
+    A single Trainer has a series without a label. If there are several, as in adversarial training, each is named after
+    the model of its Parameters, or after its optimizer. One recreated for the same Parameters continues their series; a
+    single one after earlier ones are gone starts another training ("#2").
 
     Args:
-        recording: Whose integrations these are.
-        names: Of the models, which are found here.
+        recording: The recording.
+        names: Names of the models, which are found here.
     """
 
     def __init__(self, recording: Listening, names: GluonNames) -> None:
@@ -85,7 +85,7 @@ class TrainerBook:
         self._collected = 0
 
     def entry(self, trainer: Any) -> Entry:
-        """Return what is known of a Trainer."""
+        """Return the entry of a Trainer."""
         known = self._known(trainer)
         if known is None:
             self._settle(trainer)
@@ -93,25 +93,25 @@ class TrainerBook:
         return known
 
     def of_block(self, block: Any) -> Entry | None:
-        """Return the entry of the Trainer that trains a Block; None: nobody does, as with a frozen teacher."""
+        """Return the entry of the Trainer that trains a Block; None: no Trainer does, as for a frozen teacher."""
         found = list(_trainers_of(block))
         if not found:
             return None
         known = self._known(found[0])
-        # A model that was trained before, and is asked now, has its Trainer still.
+        # A model that was trained before and is only evaluated now still has its Trainer.
         return self.entry(found[0]) if known is not None or _held(found) else None
 
     def entries(self) -> list[Entry]:
-        """Return those of all Trainers that have been met and still exist."""
+        """Return the entries of all known Trainers that still exist."""
         return [entry for entry in self._entries.values() if entry.trainer() is not None]
 
     def alone(self) -> Entry | None:
-        """Return the entry of the one Trainer there is; None: there are several, or none."""
+        """Return the entry of the only Trainer; None: there are several, or none."""
         entries = self.entries()
         return entries[0] if len(entries) == 1 and entries[0].is_alone else None
 
     def slots(self, trainer: Any) -> list[Slot]:
-        """Return the Parameters that a Trainer trains now: those that want a gradient."""
+        """Return the Parameters that a Trainer currently trains: those with a gradient."""
         return [self._slot(index, parameter) for index, parameter in enumerate(trainer._params)
                 if parameter.grad_req != "null"]
 
@@ -125,7 +125,7 @@ class TrainerBook:
         return known if known is not None and known.trainer() is trainer else None
 
     def _settle(self, trainer: Any) -> None:
-        """Find all Trainers and their models, so that it is known from the start whether there are several."""
+        """Find all Trainers and their models, to know from the start whether there are several."""
         with self._session.startup.timed():
             live = self._live()
             live += [] if any(item is trainer for item in live) else [trainer]
@@ -147,7 +147,7 @@ class TrainerBook:
                 )
 
     def _goes_on(self, trainer: Any) -> bool:
-        """Let a Trainer that holds Parameters of one that was met go on with its series, if it does."""
+        """Let a Trainer with the Parameters of a known one continue its series."""
         before = next((entry for entry in self._entries.values() if entry.shares(trainer)), None)
         if before is not None:
             self._add(trainer, before.integration, is_alone=before.is_alone)
@@ -171,7 +171,7 @@ class TrainerBook:
         return self._recording.array_integration(label)
 
     def _live(self) -> list[Any]:
-        """Return the Trainers that the script still holds, in an order that is the same each time it runs."""
+        """Return the Trainers that the script still uses, in a reproducible order."""
         found = _trainers()
         if len(found) > 1 and self._collected < _MOST_COLLECTED:
             self._collected += 1
@@ -186,10 +186,10 @@ def _trainers() -> list[Any]:
 
 
 def _held(trainers: list[Any]) -> list[Any]:
-    """Return those Trainers that somebody holds beside their own Parameters: these keep theirs as long as they live.
+    """Return the Trainers with references other than from their own Parameters, which keep them alive.
 
     Args:
-        trainers: A list that alone holds them here.
+        trainers: A list with the only references here.
     """
     # The list, the variable, and the argument.
     return [item for item in trainers if sys.getrefcount(item) > 3 + sum(

@@ -1,6 +1,6 @@
 """The integration of scikit-learn's SGD models: each call of `partial_fit` is a step.
 
-What goes on within one call, over the samples and the epochs, is compiled code that tells nobody.
+The samples and epochs within one call run in compiled code without hooks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLASSES = ("BaseSGDClassifier", "BaseSGDRegressor")
 
 
 def wrap_linear(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
-    """Wrap the methods by which a script trains."""
+    """Wrap the training methods."""
     needs = {f"{_MODULE}.{name}.{method}": "steps" for name in _CLASSES for method in ("fit", "partial_fit")}
     if say_missing(session, sklearn, needs):
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def listen(recording: Recording) -> None:
-    """Have the trainings of scikit-learn in this process told to the recording."""
+    """Report the scikit-learn trainings of this process to the recording."""
     listener = _Listener(recording)
     recording.add_integration(listener)
     listener.wait()
@@ -31,7 +31,7 @@ class _Listener(Patches):
         self._waiting: list[Callable[[], None]] = []
 
     def wait(self) -> None:
-        """Wrap what is there, and wait for the rest."""
+        """Wrap loaded modules, and others when they are imported."""
         families = {"sklearn.ensemble": self._trees, "sklearn.neural_network": self._networks,
                     "sklearn.linear_model": self._linear}
         for name, wrap in families.items():

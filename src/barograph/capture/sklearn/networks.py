@@ -33,7 +33,7 @@ _STATES = {"ms": "m", "vs": "v", "velocities": "velocity"}
 
 
 def wrap_networks(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
-    """Wrap what both perceptrons go through; with the solver "lbfgs" there are no steps that could be heard."""
+    """Wrap the methods of both perceptrons; with the solver "lbfgs" there are no observable steps."""
     if say_missing(session, sklearn, _NEEDS):
         return
     network = neural_network._multilayer_perceptron.BaseMultilayerPerceptron
@@ -48,8 +48,8 @@ class _Networks:
     """Tracks the network that trains in this thread, and each network's series of steps.
 
     Args:
-        integrations: For the series.
-        activations_at: Which argument of `_backprop` they are: since 1.7 weights of the samples stand before them.
+        integrations: Provides integrations.
+        activations_at: Index of the activations in `_backprop`'s arguments: since 1.7, sample weights precede them.
     """
 
     def __init__(self, integrations: IntegrationPool, activations_at: int) -> None:
@@ -59,7 +59,7 @@ class _Networks:
         self._known: weakref.WeakKeyDictionary[Any, ArrayIntegration] = weakref.WeakKeyDictionary()
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Train; what `partial_fit` goes on with is the series that it began."""
+        """Train; `partial_fit` continues the series that it started."""
         network = args[0]
         incremental = kwargs["incremental"] if "incremental" in kwargs else args[-1]
         integration = self._known.get(network)
@@ -75,7 +75,7 @@ class _Networks:
             self._here.network = outer
 
     def backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Take what one batch has shown: the loss, what the layers put out, the gradients."""
+        """Record the loss, the layer outputs and the gradients of one batch."""
         result = original(*args, **kwargs)
         network, integration = self._trained(args[0])
         if integration is None:
@@ -96,7 +96,7 @@ class _Networks:
         return result
 
     def updates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Take the weights around their update, which ends the step."""
+        """Record the weights before and after their update, which ends the step."""
         network, integration = self._trained(None)
         if integration is None or network is None or getattr(network, "_optimizer", None) is not args[0]:
             return original(*args, **kwargs)
@@ -113,7 +113,7 @@ class _Networks:
         return result
 
     def ends_epoch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Take the score of the epoch, where some samples were kept back for it."""
+        """Record the validation score of the epoch, if there is one."""
         result = original(*args, **kwargs)
         network, integration = self._trained(args[0])
         scores = getattr(network, "validation_scores_", None)

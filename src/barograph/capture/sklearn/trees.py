@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _CLASSICAL = "ensemble._gb.BaseGradientBoosting._fit_stages"
 _BY_HISTOGRAM = "ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting.fit"
 _FRAMES = 6
-"""Callers of what makes a tree, among which `fit` is; its wrappers and ours lie between."""
+"""Number of calling frames to search for `fit`, including its wrappers and ours."""
 
 _GROWER = "ensemble._hist_gradient_boosting.grower.TreeGrower.make_predictor"
 
 
 def wrap_trees(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
-    """Wrap what both kinds of boosting go through."""
+    """Wrap the methods of both kinds of boosting."""
     if not say_missing(session, sklearn, {_CLASSICAL: "rounds of GradientBoosting"}):
         patches.wrap(ensemble._gb.BaseGradientBoosting, "_fit_stages", _Classical(integrations).fits)
     if not say_missing(session, sklearn, {_BY_HISTOGRAM: "rounds of HistGradientBoosting", _GROWER: "its trees"}):
@@ -82,13 +82,13 @@ class _ClassicalGrown:
         self._importance: NDArray[np.float64] | None = None
 
     def metrics(self) -> Iterable[Metric]:
-        """Return the loss on the samples, and that on those which a subsample left out."""
+        """Return the training loss, and the out-of-bag loss with subsampling."""
         yield Metric("train", "loss", float(self._estimator.train_score_[self.stage]), True, True)
         if hasattr(self._estimator, "oob_scores_"):
             yield Metric("oob", "loss", float(self._estimator.oob_scores_[self.stage]), True, False)
 
     def trees(self) -> Iterable[Tree]:
-        """Return the trees of this stage, one a class."""
+        """Return the trees of this stage, one per class."""
         return [Tree(int(item.tree_.max_depth), int(item.tree_.n_leaves))
                 for item in self._estimator.estimators_[self.stage]]
 
@@ -103,7 +103,7 @@ class _ClassicalGrown:
         return {"": _named(self._estimator, found)}
 
     def predictions(self) -> Iterable[Predictions]:
-        """Return labels and answers of a classification."""
+        """Return labels and predictions of a classification."""
         if self.raw is not None and hasattr(self._estimator, "classes_"):
             yield _predictions_of(self._labels, np.asarray(self.raw))
 
@@ -120,7 +120,7 @@ class _ClassicalGrown:
         return int(self._estimator.n_estimators)
 
     def early_stopping(self) -> EarlyStopping | None:
-        """Return when the training ends by itself; what it watches is computed after our monitor was called."""
+        """Return the early-stopping condition; its score is computed after our monitor is called."""
         return None if self._estimator.n_iter_no_change else EarlyStopping(0)
 
 
@@ -133,7 +133,7 @@ class _ByHistogram:
         self._here = threading.local()
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Fit, hearing of each tree."""
+        """Fit, with each tree reported."""
         estimator, integration = args[0], self._integrations.take()
         before = len(getattr(estimator, "_predictors", ())) if estimator.warm_start else 0
         self._here.grown = _HistogramGrown(estimator, before)
@@ -147,7 +147,7 @@ class _ByHistogram:
             self._integrations.give_back(integration)
 
     def grew(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Tell the round before, where this is the first tree of another."""
+        """Report the previous round if this is the first tree of another."""
         grown = getattr(self._here, "grown", None)
         if grown is not None:
             grown.look_within(sys._getframe(1))
@@ -175,9 +175,9 @@ class _HistogramGrown:
         self._raw: Any = None
 
     def look_within(self, frame: FrameType | None) -> None:
-        """Find what the samples are and what is answered to them: `fit` keeps both to itself, in its own variables.
+        """Find the samples and their predictions, which are only in local variables of `fit`.
 
-        The answers are added to in place, tree by tree, so they are found once.
+        The predictions are updated in place, tree by tree, so they are found once.
         """
         for _ in range(_FRAMES if self._raw is None else 0):
             if frame is None:
@@ -189,22 +189,22 @@ class _HistogramGrown:
             frame = frame.f_back
 
     def metrics(self) -> Iterable[Metric]:
-        """Return what early stopping computed, if it is on."""
+        """Return the scores of early stopping, if it is on."""
         estimator, is_loss = self.estimator, self.estimator.scoring == "loss"
         for data, scores, in_training in (("train", "train_score_", True), ("validation", "validation_score_", False)):
             values = getattr(estimator, scores, ())
-            # The first is that of before all rounds; of a loss the negative is kept.
+            # The first is from before all rounds; losses are stored negated.
             if self.told < len(values):
                 value = float(values[self.told])
                 yield Metric(data, "loss" if is_loss else "score", -value if is_loss else value, is_loss, in_training)
 
     def trees(self) -> Iterable[Tree]:
-        """Return the trees of this round, one a class."""
+        """Return the trees of this round, one per class."""
         return [Tree(int(item.get_max_depth()), int(item.get_n_leaf_nodes()), float(_gains(item).sum()))
                 for item in self.estimator._predictors[self.told - 1]]
 
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what the splits by each feature gained, over all rounds so far."""
+        """Return the total gain of the splits by each feature so far."""
         for predictors in self.estimator._predictors[self._summed:self.told]:
             for item in predictors:
                 inner = item.nodes["is_leaf"] == 0
@@ -215,7 +215,7 @@ class _HistogramGrown:
         return {"": _named(self.estimator, self._gains)}
 
     def predictions(self) -> Iterable[Predictions]:
-        """Return labels and answers of a classification, on what it is trained on."""
+        """Return labels and predictions of a classification on its training data."""
         if self._raw is not None and self._labels is not None and hasattr(self.estimator, "classes_"):
             yield _predictions_of(np.asarray(self._labels).astype(np.int64), np.asarray(self._raw))
 
@@ -239,7 +239,7 @@ class _HistogramGrown:
 
 
 def _predictions_of(labels: Any, raw: NDArray[Any]) -> Predictions:
-    """Return the answers of a classification of which each sample has one score, or one for each class."""
+    """Return the predictions of a classification from one score per sample, or one per class."""
     return Predictions("train", labels, raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64), True, True)
 
 

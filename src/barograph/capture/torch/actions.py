@@ -1,6 +1,6 @@
 """Actions on a PyTorch training: lowering learning rates, withholding updates.
 
-Nothing here runs unless the script, or whoever started it, said so with `allow`.
+Nothing here runs unless the script or the user allowed it with `allow`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from barograph.model.significant import significant
 from barograph.runs.state.control import Request
 
 _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
-"""What torch's schedulers keep in a parameter group and compute learning rates from."""
+"""Entries of a parameter group from which torch's schedulers compute learning rates."""
 
 
 class TorchActions:
     """Carries out requested actions on a PyTorch training.
 
     Args:
-        session: Whose requests.
-        optimizers: Of the script, those that have stepped.
+        session: The session.
+        optimizers: Optimizers of the script that have stepped.
         withholding: Hides gradients.
     """
 
@@ -45,7 +45,7 @@ class TorchActions:
     # Learning rates
 
     def lower(self, request: Request) -> str:
-        """Multiply the learning rates, with what schedulers compute them from.
+        """Multiply the learning rates, and the values from which schedulers compute them.
 
         Raises:
             NotDone: There is nothing to lower.
@@ -67,7 +67,7 @@ class TorchActions:
                         _scale_scheduler(scheduler, number, share)
                 after.append(float(group["lr"]))
             if optimizer.param_groups is not groups:
-                optimizer.param_groups = groups  # fastai's shows copies, and takes them back
+                optimizer.param_groups = groups  # fastai returns copies, and accepts them back
         if not before:
             raise NotDone("no PyTorch optimizer has stepped yet")
         if before == after:
@@ -77,18 +77,18 @@ class TorchActions:
     def _meant(self, request: Request) -> list[Any]:
         found = {id(item): item for entry in self._optimizers
                  if request.optimizer in ("", entry.label) and (item := entry.optimizer()) is not None}
-        # One that stands around another shows the other's groups: they are lowered once.
-        shown = [(item.param_groups, item) for item in found.values()]  # kept, so that identities are not given anew
+        # A wrapping optimizer shows the groups of the wrapped one: lower them once.
+        shown = [(item.param_groups, item) for item in found.values()]  # kept alive, so that IDs are not reused
         groups = {id(groups): item for groups, item in shown}
         return list(groups.values())
 
     # Updates
 
     def skip(self, request: Request) -> None:
-        """Withhold the next updates, of each optimizer that is meant; said when the last was.
+        """Withhold the next updates of each selected optimizer; reported after the last.
 
         Raises:
-            NotDone: There is no optimizer, or others are being withheld.
+            NotDone: There is no optimizer, or updates are already being withheld.
         """
         if self._left:
             raise NotDone("updates are already being withheld")
@@ -101,7 +101,7 @@ class TorchActions:
 
     @property
     def withholds(self) -> bool:
-        """Whether an update that comes is withheld."""
+        """Whether the next update is withheld."""
         return bool(self._left)
 
     def before_update(self, optimizer: Any, *, closure: bool) -> bool:
@@ -136,7 +136,7 @@ def _scale_group(group: dict[str, Any], share: float) -> None:
         value = group.get(name)
         if isinstance(value, torch.Tensor):
             with torch.no_grad():
-                value.mul_(share)  # in place: a compiled or captured step holds this very tensor
+                value.mul_(share)  # in place: a compiled or captured step uses this tensor
         elif isinstance(value, int | float):
             group[name] = value * share
 

@@ -15,7 +15,7 @@ from torch import distributed
 from barograph.capture.orders import NotDone
 
 _LOOK_SECS = 0.25
-"""How often a worker looks, and after how many of these it may be relied on to have looked."""
+"""Time between two reads of a worker, and the number of such times after which it has certainly read."""
 _LOOKS_AHEAD = 3
 
 
@@ -23,11 +23,11 @@ class Agreement:
     """Finds the steps after which all workers save.
 
     Args:
-        attempt: Which life of the run.
+        attempt: Attempt of the run.
 
     Attributes:
-        why: Why the others save at the step that was agreed on; "": nothing is agreed on.
-        after_steps: That step; -1: none.
+        why: Why all workers save at the agreed step; "": none is agreed.
+        after_steps: The agreed step; -1: none.
     """
 
     def __init__(self, attempt: int) -> None:
@@ -40,22 +40,22 @@ class Agreement:
         self._step_secs = 0.0
 
     def reached(self, steps: int, now_secs: float, wanted: str) -> str:
-        """Return why all save now, "" where they do not; called between two steps.
+        """Return why all workers save now, "" if they do not; called between two steps.
 
         Args:
-            steps: That were made.
-            now_secs: By a clock that only rises.
-            wanted: Why this worker wants one saved; "": it does not.
+            steps: Number of steps so far.
+            now_secs: Time by a monotonic clock.
+            wanted: Why this worker requests a checkpoint; "": it does not.
 
         Raises:
-            NotDone: The workers share no store, or it does not answer.
+            NotDone: The workers share no store, or it does not respond.
         """
         self._measure(steps, now_secs)
         if not self.why and (wanted or now_secs - self._looked_secs >= _LOOK_SECS):
             self._looked_secs = now_secs
             try:
                 self._look(steps, wanted)
-            except RuntimeError as error:  # as torch raises where whoever holds the store is gone
+            except RuntimeError as error:  # torch raises it if the process with the store is gone
                 raise NotDone(f"the torch.distributed store does not answer ({error})") from error
         if not self.why or steps < self.after_steps:
             return ""
@@ -73,7 +73,7 @@ class Agreement:
         store, key = _shared_store(), f"barograph/checkpoint/{self._attempt}/{self._agreed}"
         if wanted:
             ahead = max(1, math.ceil(_LOOKS_AHEAD * _LOOK_SECS / self._step_secs)) if self._step_secs else 1
-            # Where two want one at once, the first to say so says when.
+            # If two workers request one at the same time, the first to write determines the step.
             told = store.compare_set(key, "", json.dumps([steps + ahead, wanted]))
         elif store.check([key]):
             told = store.get(key)

@@ -25,13 +25,13 @@ _NAMES = {
 }
 _NAN_OF_NEGATIVE = {"Log": "log_of_negative", "Log2": "log_of_negative", "Log10": "log_of_negative",
                     "Log1P": "log_of_negative", "Sqrt": "sqrt_of_negative", "Rsqrt": "sqrt_of_negative"}
-"""Their names where they were given what is below their domain, and not its end."""
+"""Their names for inputs below their domain rather than at its limit."""
 _RESULTS = ("result", "result0", "result1", "output")
 _INPUTS = {
     "self": 0, "input": 0, "other": 1, "mat2": -1, "mat1": -2, "tensor1": -2, "tensor2": -1, "batch1": -2, "batch2": -1,
     "weight": 1, "condition": 0, "exponent": 1, "value": 2, "key": 1, "query": 0, "target": 1,
 }
-"""A saved tensor to the place, among what went into the node, where it came from."""
+"""Index among a node's inputs by name of the saved tensor."""
 
 Test = Callable[[torch.Tensor], torch.Tensor]
 
@@ -55,7 +55,7 @@ _OUT_OF_DOMAIN: dict[str, tuple[str, Test]] = {
     "NllLoss": ("total_weight", lambda value: value == 0),
     "NllLoss2D": ("total_weight", lambda value: value == 0),
 }
-"""Where what goes in is fine and what comes out is not."""
+"""Operations that map valid-looking inputs outside their domain to non-finite results."""
 
 _STEEP: dict[str, tuple[str, Test]] = {
     "Sqrt": ("result", lambda value: value == 0),
@@ -74,12 +74,12 @@ _STEEP: dict[str, tuple[str, Test]] = {
     "LinalgEigh": ("eigenvalues", lambda value: _has_equal_neighbors(value)),
     "LinalgQr": ("R", lambda value: value.diagonal(dim1=-2, dim2=-1) == 0),
 }
-"""Where what comes out is fine, or left out of the loss, and the derivative is infinite."""
+"""Operations with a finite (or unused) result and an infinite derivative."""
 
 _FINITE_AND_STEEP = ("Sqrt", "Pow", "Acos", "Asin", "Acosh", "Hypot", "LinalgSvd", "LinalgEigh", "LinalgQr")
 _MEANS = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "BinaryCrossEntropyWithLogits",
           "SoftMarginLoss")
-"""Losses whose mean over no element is NaN."""
+"""Losses whose mean over no elements is NaN."""
 _MAY_AVERAGE_NOTHING = ("NllLoss", "NllLoss2D", "Mean", *_MEANS)
 _NEAR_NODES, _NEAR_SECS = 32, 0.01
 _DEVIATIONS = ("Std", "Var", "StdMean", "VarMean")
@@ -88,16 +88,15 @@ _MASKS = ("MaskedFill", "Where")
 
 
 def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
-    """Return what made a loss not finite, nearest to the data.
+    """Return the cause of a non-finite loss, nearest to the data.
 
     Args:
         roots: Nodes that made the loss.
 
     Returns:
-        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. `NOT_AN_OPERATION` with 1 where what was fed, or what
-        the loss compares with, holds NaN or +inf. Where the parameters themselves are not finite any more, a gradient
-        of an earlier step was not: then each operation of this graph whose derivative is infinite somewhere, with 0.5.
-        Nothing where nothing is known.
+        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. `NOT_AN_OPERATION` with 1 if an input or a target
+        contains NaN or +inf. If the parameters themselves are non-finite, an earlier gradient was: then each operation
+        of this graph with an infinite derivative, with 0.5. Empty if unknown.
     """
     search = _Search()
     for node in Walk(roots, most_nodes=_MOST_NODES, most_secs=_MOST_SECS):
@@ -108,14 +107,13 @@ def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
 def steep_operations(
     roots: Iterable[Any], *, most_nodes: int, most_secs: float
 ) -> dict[str, torch.Tensor]:
-    """Return the operations of a finite loss whose derivative is infinite at a value that they were given.
+    """Return the operations of a finite loss with an infinite derivative at one of their inputs.
 
-    Their gradient may still be stopped on its way to the parameters, so this is a suspicion until the
-    gradients are seen not to be finite.
+    Their gradient may not reach the parameters, so this is a suspicion until gradients are non-finite.
 
     Returns:
-        Name to a truth value of one element, on the device of the value; only on the CPU, where asking makes
-        nobody wait, are those left out that are false.
+        Name to a boolean tensor of one element, on the device of the value; false ones are omitted only on the CPU,
+        where reading does not block.
     """
     found: dict[str, torch.Tensor] = {}
     for node in Walk(roots, most_nodes=most_nodes, most_secs=most_secs):
@@ -128,7 +126,8 @@ def steep_operations(
 
 
 def averages_nothing(roots: Iterable[Any]) -> bool:
-    """Return whether a loss is a mean over nothing, as far as that is seen near it: all its labels are ignored, say."""
+    """Return whether a loss is a mean over nothing, as far as its nearest operations show: all labels ignored, for
+    example."""
     return any(operation(node) in _MAY_AVERAGE_NOTHING and _gives_bad(node, operation(node))
                for node in Walk(roots, most_nodes=_NEAR_NODES, most_secs=_NEAR_SECS))
 
@@ -175,8 +174,8 @@ class _Search:
             self._guilty.add(number)
 
     def _bad_inputs(self, node: Any) -> Iterator[tuple[torch.Tensor, int | None, bool]]:
-        """Yield what went in and is not finite, the number of the node that gave it (None: none did: it is data), and
-        whether it is a parameter."""
+        """Yield the non-finite inputs, the number of the node that made each (None: data), and whether it is a
+        parameter."""
         for name, place in _INPUTS.items():
             value = saved(node, name)
             if value is None or not value.is_floating_point() or bool(torch.isfinite(value).all()):
@@ -186,11 +185,12 @@ class _Search:
             if source is None:
                 yield value, None, False
             else:
-                # A tensor of the script's own that wants a gradient is a parameter here, too.
+                # A tensor of the script that requires a gradient counts as a parameter, too.
                 yield value, source._sequence_nr(), _parameter_behind(source) is not None
 
     def verdict(self) -> dict[str, float]:
-        # Nodes are numbered as they were made, so the first was given what is finite, or data or parameters were not.
+        # Nodes are numbered in order of creation, so the first had finite inputs, or data or parameters were
+        # non-finite.
         first = min(self._guilty & self._nodes.keys(), default=None)
         if first is not None and any(_is_bad_parameter(source) for source, _ in self._nodes[first].next_functions):
             self._parameters_bad_at = _least(self._parameters_bad_at, first)
@@ -207,7 +207,7 @@ def _least(known: int | None, number: int) -> int:
 
 
 def _name_of(node: Any) -> str:
-    """Return the word for an operation that gave what is not finite, or for the one before that must have."""
+    """Return the name of the operation with a non-finite result, or of the one before that must have it."""
     name = operation(node)
     before = node.next_functions[0][0] if node.next_functions else None
     if name in _NEVER_THEMSELVES and before is not None and operation(before) not in _MASKS:
@@ -226,7 +226,7 @@ def _was_given_negative(node: Any, name: str) -> bool:
 
 
 def _parameter_behind(node: Any) -> torch.Tensor | None:
-    """Return the parameter that a node hands on as it is, perhaps transposed."""
+    """Return the parameter that a node passes on unchanged, perhaps transposed."""
     while node is not None and operation(node) in ("T", "Transpose", "View", "ToCopy"):
         node = node.next_functions[0][0]
     return node.variable if node is not None and operation(node) == "AccumulateGrad" else None
@@ -239,7 +239,7 @@ def _is_bad_parameter(node: Any) -> bool:
 
 
 def _gives_bad(node: Any, name: str) -> bool:
-    """Return whether what a node gives is known not to be finite."""
+    """Return whether the result of a node is known to be non-finite."""
     for result in _RESULTS:
         value = saved(node, result)
         if value is not None and value.is_floating_point() and not bool(torch.isfinite(value).all()):
@@ -266,7 +266,7 @@ def _is_out_of_powers(node: Any) -> bool:
 
 
 def _has_no_freedom(node: Any) -> bool:
-    """Return whether a deviation is taken over so few values that it divides by zero: of one value, by default."""
+    """Return whether a deviation is over so few values that it divides by zero: over one value, by default."""
     value, correction = saved(node, "self"), getattr(node, "_saved_correction", None)
     if value is None or not isinstance(correction, int | float | None):
         return False
@@ -276,7 +276,8 @@ def _has_no_freedom(node: Any) -> bool:
 
 
 def _has_equal_neighbors(values: torch.Tensor) -> torch.Tensor:
-    """Return which singular values or eigenvalues, in order, equal the next one: their vectors have no derivative."""
+    """Return which of the sorted singular values or eigenvalues equal the next one: their vectors have no
+    derivative."""
     return values.diff(dim=-1).abs() <= torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
 
 

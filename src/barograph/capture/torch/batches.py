@@ -33,7 +33,7 @@ _MOST_TOKENS = 4096
 _MOST_PADDING_VALUES = 4
 _MOST_PARTS = 8
 _ANSWERS = frozenset({"[labels]", "[label]", "[targets]", "[target]"})
-"""Arguments by these names are no input: a model that returns its loss is handed the truth as well."""
+"""Names of arguments that are not inputs: a model that returns its loss gets the targets, too."""
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class Fed:
     """The latest inputs of a model.
 
     Attributes:
-        tensors: By item.
-        rows: Samples.
+        tensors: Tensors by item.
+        rows: Number of samples.
     """
 
     tensors: Mapping[str, torch.Tensor]
@@ -63,29 +63,28 @@ class BatchRecorder:
         self.last: Fed | None = None
 
     def forget_samples(self) -> None:
-        """Forget which samples training was fed: what is trained from now on has not met them."""
+        """Reset the known training samples, for a model that has not been trained on them."""
         self._memory.forget()
 
     def forget_step(self) -> None:
-        """Let go of the batch of the step that ended."""
+        """Release the batch of the ended step."""
         self.last = None
 
     def fed(
         self, module: nn.Module, root: Root, args: Any, kwargs: Mapping[str, Any], wants: DataWants, mask: int,
         buffer: StepBuffer, part: str | None,
     ) -> None:
-        """Record one call of a model, as far as it is wanted.
+        """Record one call of a model, as far as requested.
 
         Args:
-            module: What is called: the model, or a part of it that the script calls itself.
+            module: The called module: the model, or a part of it that the script calls itself.
             root: The model.
-            args: What it is called with by position.
-            kwargs: And by name.
-            wants: What is asked for.
-            mask: In which the plan asks for it.
-            buffer: Where to.
-            part: The pass over a loader, of which an evaluation may make several; "" where there is no loader;
-                None in training.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            wants: Requested facts.
+            mask: Mask of the plan.
+            buffer: Buffer of the step or the evaluation.
+            part: Pass over a loader, since an evaluation may make several; "" without a loader; None in training.
         """
         if not self._takes_data(module, root):
             return
@@ -106,9 +105,9 @@ class BatchRecorder:
             self._samples(module, inputs, rows, wants, buffer, part)
 
     def _takes_data(self, module: nn.Module, root: Root) -> bool:
-        """Return whether what `module` is called with is data: it is the model itself, or the part called first."""
+        """Return whether the arguments of `module` are data: it is the model itself, or its first called part."""
         if getattr(module, "_is_replica", False):
-            return False  # its share was read when the whole batch was
+            return False  # it was read with the whole batch
         name = self._names.module(module)
         path = name.path if name is not None else ""
         first = self._fed_at.setdefault(id(root), path)
@@ -137,17 +136,17 @@ class BatchRecorder:
                 self._session.seen.reasons[f"batch {error}"] = f"the model's input: {error}"
 
     def _channel_axis(self, root: Root, tensor: torch.Tensor) -> int | None:
-        """Return the axis of channels or features; None where a sample is one number."""
+        """Return the axis of channels or features; None if a sample is one number."""
         if tensor.dim() < 2 or not tensor.numel() or tensor.layout is not torch.strided or tensor.is_nested:
             return None
         if tensor.dim() == 4 and tensor.shape[-1] in (1, 3, 4) and tensor.shape[1] > tensor.shape[-1]:
-            return 3  # images as files hold them; the model turns them itself
+            return 3  # images as in files, which the model transposes itself
         if tensor.dim() >= 4 or (tensor.dim() == 3 and self._begins_with_channels(root)):
             return 1
         return tensor.dim() - 1
 
     def _begins_with_channels(self, root: Root) -> bool:
-        """Return whether the first layer of a model takes (batch, channels, length), and not the features last."""
+        """Return whether the first layer of a model takes (batch, channels, length) rather than features last."""
         known = self._channels_first.get(id(root))
         if known is None:
             module = root.module()
@@ -173,14 +172,14 @@ class BatchRecorder:
     def _tell_padding(self, buffer: StepBuffer, tokens: NDArray[Any], training: bool) -> None:
         values, times = np.unique(tokens, return_counts=True)
         commonest = int(values[times.argmax()])
-        # Once a value was the most frequent one it is counted ever after, for a series without gaps.
+        # Once a value was the most frequent one, always count it, for a series without gaps.
         if commonest not in self._paddings and len(self._paddings) < _MOST_PADDING_VALUES:
             self._paddings.append(commonest)
         counts = dict(zip(values.tolist(), times.tolist(), strict=True))
         for value in self._paddings:
             buffer.scalars[fact(Fact.PADDING, value)] = counts.get(value, 0) / len(tokens)
 
-    # What the samples are
+    # Identity of the samples
 
     def _samples(
         self, module: nn.Module, inputs: Mapping[str, torch.Tensor], rows: int, wants: DataWants, buffer: StepBuffer,
@@ -199,7 +198,7 @@ class BatchRecorder:
             fed.add(sums, part)
 
     def labelled(self, labels: int, buffer: StepBuffer) -> None:
-        """Note that a loss function was handed so many labels or targets for what the model was called with last."""
+        """Note the number of labels or targets of a loss function for the model's last inputs."""
         fed = buffer.gathered.get("samples")
         if isinstance(fed, _FedSamples):
             fed.evaluated = True
@@ -208,15 +207,15 @@ class BatchRecorder:
 
 
 def _is_rich(samples: torch.Tensor) -> bool:
-    """Return whether samples hold so much that none equals another by chance: many fractions, several of them apart."""
+    """Return whether samples have so much content that none equals another by chance: many different fractions."""
     if not samples.is_floating_point() or samples.device.type != "cpu" or samples.dim() < 2 or not len(samples):
-        return False  # what lies on a device would have to be waited for
+        return False  # reading from a device would block
     first = samples[0].detach()
     return first.numel() >= _RICH_ELEMENTS and len(set(first.flatten()[:_RICH_LOOKED_AT].tolist())) >= _RICH_VALUES
 
 
 def _storage(inputs: Iterable[torch.Tensor]) -> str:
-    """Return where the first tensor lies: slices of one set lie together, and those of another elsewhere."""
+    """Return the storage of the first tensor: slices of one data set share it."""
     tensor = next(iter(inputs))
     in_order = tensor.layout is torch.strided and not tensor.is_nested
     return str(tensor.untyped_storage().data_ptr()) if in_order else ""
@@ -229,12 +228,12 @@ class _FedSamples:
     """The samples of one step or evaluation, in order.
 
     Attributes:
-        wants_digest: Whether a digest of all of them is asked for.
-        wants_samples: Whether it is asked if they were met before.
-        evaluated: In an evaluation: it is one, and no number that a training computes on the side.
-        rich: Whether no sample of the evaluation equals another by chance; None: not known.
-        some_are_left_out: The loss is of a part of the samples alone. So it is with graphs, where the nodes of
-            training and of validation are fed together: being fed then does not mean being trained on.
+        wants_digest: Whether a digest of all samples is requested.
+        wants_samples: Whether it is requested if they occurred before.
+        evaluated: It is an evaluation rather than a side computation of training.
+        rich: Whether samples never equal others by chance; None: unknown.
+        some_are_left_out: The loss covers only a part of the samples. For graphs, the nodes of training and of
+            validation are inputs together, so an input sample is not necessarily a training sample.
     """
 
     def __init__(self, session: Session, memory: SampleMemory) -> None:
@@ -247,7 +246,7 @@ class _FedSamples:
         self._parts_told = 0
 
     def add(self, sums: torch.Tensor, part: str) -> None:
-        """Gather the sums of more samples: shape (2, samples), see `sample_sums`."""
+        """Add the sums of more samples: shape (2, samples), see `sample_sums`."""
         if part not in self._parts and len(self._parts) >= _MOST_PARTS:
             part = next(iter(self._parts))
         gathering = self._parts.get(part)
@@ -263,7 +262,7 @@ class _FedSamples:
 
     def _tell(self, buffer: StepBuffer, sums: NDArray[Any], training: bool) -> None:
         digests = digests_from_sums(np.ascontiguousarray(sums[0]))
-        # A sample of one value throughout (blank, padding alone) tells nothing: it is like any other such one.
+        # A constant sample (blank, only padding) proves nothing: it equals any other such one.
         telling = digests[sums[1] == 0]
         self._told.append(digests)
         self._parts_told += 1

@@ -21,15 +21,15 @@ from barograph.capture.torch.untrained import likeness_of
 
 _MOST_NODES = 4096
 _MOST_COMPARED = 4
-"""Tensors of which a few elements are compared: what goes through `.data` counts up no version."""
+"""Number of tensors with a few compared elements: changes through `.data` do not increment the version."""
 
 
 class ByHand:
-    """Represents the missing optimizer.
+    """Takes the place of the missing optimizer.
 
     Attributes:
-        param_groups: As of an optimizer of torch: one group, of what moves.
-        state: It keeps none.
+        param_groups: One group, with the changed tensors, as in a torch optimizer.
+        state: Always empty.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class ByHand:
 
 @dataclass(frozen=True, slots=True)
 class _AsItWas:
-    """A tensor as a backward pass left it."""
+    """A tensor after a backward pass."""
 
     tensor: torch.Tensor
     version: int
@@ -56,13 +56,13 @@ class HandSteps:
     """Reports when a script has made a step without an optimizer.
 
     Args:
-        names: The models.
-        optimizers: Of the script: where it has one, this looks for nothing.
+        names: Names of the models.
+        optimizers: Optimizers of the script: with one, nothing is checked.
 
     Attributes:
-        watches: Steps may be made by hand, as far as is known.
-        optimizer: Stands for the one that there is not.
-        replaces: The last step has put new tensors in the place of the old.
+        watches: Steps without an optimizer are possible, as far as known.
+        optimizer: Takes the place of the missing optimizer.
+        replaces: The last step replaced tensors by new ones.
         has_made_steps: A step was recorded.
     """
 
@@ -83,19 +83,19 @@ class HandSteps:
         return bool(self._left)
 
     def stop(self) -> None:
-        """Look for nothing any more: an optimizer makes the steps."""
+        """Stop checking: an optimizer makes the steps."""
         self.watches = False
         self._reached, self._left, self._gradients = [], [], {}
         if not self.has_made_steps:
             self._optimizers.forget(self.optimizer)
-        self.optimizer = ByHand()  # of the former nothing is left: what comes is another training, or goes on with it
+        self.optimizer = ByHand()  # the next steps are another training, or a continuation with an optimizer
 
     def backward_begins(self, tensors: Any) -> None:
-        """Note which tensors the loss reaches, where no model is known."""
+        """Note which tensors the loss reaches, if no model is known."""
         self._reached = [] if self._names.roots else _leaves_of(tensors)
 
     def backward_ended(self) -> bool:
-        """Note how everything stands that has a gradient; return whether anything has."""
+        """Note the values of tensors with a gradient; return whether there are any."""
         known = self._names.with_gradients() if self._names.roots else [
             leaf for leaf in self._reached if leaf.grad is not None]
         if self._optimizers.others_hold(self.optimizer, known):
@@ -108,7 +108,7 @@ class HandSteps:
         return bool(known)
 
     def keep_gradients(self, slots: Iterable[Slot]) -> None:
-        """Keep gradients as they are: the script may have reset them when its step is noticed."""
+        """Copy gradients, because the script may have reset them when its step is detected."""
         self._gradients = {id(slot.parameter): slot.gradient.detach().clone() for slot in slots
                            if slot.gradient is not None}
 
@@ -117,11 +117,11 @@ class HandSteps:
         return self._gradients.get(id(slot.parameter))
 
     def moved(self) -> bool:
-        """Return whether anything has moved since the last backward pass."""
+        """Return whether any tensor has changed since the last backward pass."""
         return any(item.has_moved() for item in self._left)
 
     def replaced(self, tensors: Any) -> bool:
-        """Return whether the loss of a new pass reaches other tensors, in place of those of the one before."""
+        """Return whether the loss of a new pass reaches other tensors instead of those before."""
         if self._names.roots:
             return False
         before, now = [item.tensor for item in self._left], _leaves_of(tensors)
@@ -131,7 +131,7 @@ class HandSteps:
         return self.replaces
 
     def becomes_what_is_now(self) -> bool:
-        """Let the tensors of the optimizer be those after the step; return whether it is known which these are."""
+        """Replace the optimizer's tensors by those after the step; return whether these are known."""
         if self.replaces:
             self.optimizer.param_groups[0]["params"], self._now = self._now, []
         return bool(self.optimizer.param_groups[0]["params"])
@@ -143,7 +143,7 @@ class HandSteps:
 
 
 def _to_compare(known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the smallest of those that a step would move: where all of a gradient is zero, it would not."""
+    """Return the smallest tensors that a step would change: those whose gradient is not all zero."""
     found: list[torch.Tensor] = []
     for item in sorted(known, key=torch.Tensor.numel):
         if len(found) == _MOST_COMPARED:
@@ -154,7 +154,7 @@ def _to_compare(known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _leaves_of(tensors: Any) -> list[torch.Tensor]:
-    """Return the tensors whose gradients a backward pass over `tensors` computes."""
+    """Return the tensors that get gradients in a backward pass over `tensors`."""
     walk = Walk(roots_of(given_tensors(tensors)), most_nodes=_MOST_NODES, most_secs=math.inf)
     found = (getattr(node, "variable", None) for node in walk)
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]

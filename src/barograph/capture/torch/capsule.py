@@ -34,18 +34,18 @@ def content_of(
     kept: Kept, others: Sequence[tuple[str, Kept]], names: ModelNames, optimizers: OptimizerBook, entry: Entry,
     packer: Packer, *, scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
 ) -> dict[str, Any]:
-    """Return everything that the step under way was made of, packed; the script is added where it is written.
+    """Return the packed content of the current step; the script is added when it is written.
 
     Args:
-        kept: What was kept of it.
-        others: Steps that other optimizers made since the last one of this, and what was kept of them.
-        names: The models.
-        optimizers: All of the script.
-        entry: The one whose update is withheld.
-        packer: Packs; its tensors and what it keeps apart belong to the content.
-        scaler: Of gradients; None where there is none.
-        schedulers: Those that have stepped.
-        rank: This process's, and how many there are.
+        kept: Kept inputs of the step.
+        others: Steps of other optimizers since this one's last step, with their kept inputs.
+        names: Names of the models.
+        optimizers: All optimizers of the script.
+        entry: Optimizer whose update is withheld.
+        packer: Packs values; its tensors and pickled objects belong to the content.
+        scaler: Gradient scaler; None without one.
+        schedulers: Schedulers that have stepped.
+        rank: Rank of this process, and number of ranks.
     """
     before = _used(kept, others)
     return {
@@ -70,7 +70,7 @@ def content_of(
 
 
 def _used(kept: Kept, others: Sequence[tuple[str, Kept]]) -> Sequence[tuple[str, Kept]]:
-    """Return the steps of others that this one may rest on: back to the one that a loader gave a batch for."""
+    """Return the other optimizers' steps that this one may depend on: back to the one that fetched a batch."""
     if kept.batches or not others:
         return ()
     fed = [number for number, (_, step) in enumerate(others) if step.batches]
@@ -84,7 +84,7 @@ def _before(label: str, step: Kept, names: ModelNames, packer: Packer, name: str
 
 
 def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
-    """Return what the passes of one optimizer's step were made of."""
+    """Return the content of the passes of one optimizer's step."""
     return {
         "random": packed_random(kept.random, packer, f"{name}random"),
         "batches": [packer.pack(batch, f"{name}batches/{number}") for number, batch in enumerate(kept.batches)],
@@ -97,7 +97,7 @@ def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
 
 
 def numeric_settings() -> dict[str, Any]:
-    """Return what decides, beside the operations themselves, which bits come out."""
+    """Return the settings that affect bits of results, besides the operations."""
     return {
         "threads": torch.get_num_threads(),
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
@@ -114,39 +114,39 @@ def numeric_settings() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return which instructions torch uses on this processor, as it names them."""
+    """Return torch's name of the processor's instruction set in use."""
     return str(torch.backends.cpu.get_cpu_capability())
 
 
 def machine_of(rank: tuple[int | None, int]) -> dict[str, Any]:
-    """Return which worker this is, and what its numbers are computed on.
+    """Return the identity of this worker, and the hardware of its computations.
 
     Args:
-        rank: This process's, and how many there are.
+        rank: Rank of this process, and number of ranks.
     """
     return {"rank": rank[0], "world_size": rank[1], "child": is_child(), "processor": processor(), "devices": devices()}
 
 
 def devices() -> list[str]:
-    """Return the names of the devices of CUDA, where it was begun."""
+    """Return the names of the CUDA devices, if CUDA is initialized."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return []
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Return what tells a tensor's bits from any other's."""
+    """Return the digest of a tensor's bits."""
     return checksum_of(raw_tensor(tensor, copy=False).data)
 
 
 def _models(steps: Sequence[Kept], entry: Entry, names: ModelNames, packer: Packer) -> dict[str, Any]:
-    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were.
+    """Return each called model: weights, unchanged or copied, and original buffers.
 
     Args:
-        steps: The held one first, and those of others before it: what only they called has not moved since.
-        entry: Of the optimizer: what it trains was called where nobody heard of it, as in a step that is compiled.
-        names: Of the models.
-        packer: Packs.
+        steps: The saved step first, and earlier ones of others: models that only they called have not changed since.
+        entry: Optimizer of the step: its models may be called without being observed, as in a compiled step.
+        names: Names of the models.
+        packer: Packs values.
     """
     found = {}
     kept = steps[0]
@@ -167,18 +167,18 @@ def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
     return {
         "what": call.what, "args": packer.pack(list(call.args), f"{name}/args"),
         "kwargs": packer.pack(dict(call.kwargs), f"{name}/kwargs"),
-        # Of what a graph made, the script makes it again: put in from outside it would have no gradient.
+        # The script recomputes values made by a graph: restored ones would have no gradient.
         "made": made_by_graph(call.args, call.kwargs), "changed": call.was_changed, "autocast": dict(call.autocast),
     }
 
 
 def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a tensor among the arguments of a call was made by operations that a gradient goes through."""
+    """Return whether a tensor among the arguments of a call is the result of differentiable operations."""
     return any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in (*args, *kwargs.values()))
 
 
 def _variables(of: Variables, packer: Packer, name: str) -> dict[str, Any]:
-    """Return what variables held, packed; a slice as "slice" and what it is made of."""
+    """Return packed values of variables; a slice as "slice" and its parts."""
     return {key: {"slice": [value.start, value.stop, value.step]} if isinstance(value, slice) else
             packer.pack(value, f"{name}/{key}") for key, value in of.values.items()}
 
@@ -188,7 +188,7 @@ def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:
 
 
 def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
-    """Return what tells one step from another to the last bit: the losses, and the gradients by name."""
+    """Return the values that identify a step bit for bit: the losses, and the gradients by name."""
     there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
     gradients = [gradient for _, gradient in there]
     norms, digests = norms_of(gradients), [digest(gradient) for gradient in gradients]

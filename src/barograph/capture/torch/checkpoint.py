@@ -43,33 +43,33 @@ def save(
     place: Callable[[Packer], Mapping[str, Any]] | None = None, finite: bool | None = None,
     worker: tuple[int | None, int] = (None, 1),
 ) -> str:
-    """Write how everything stands into the run; return the name of the file.
+    """Write the state of the training into the run; return the name of the file.
 
     Args:
-        store: The run's.
-        names: The models: those that are trained are saved.
-        optimizers: Of the script.
-        attempt: Which life of the run.
-        steps: Optimizer steps made.
-        who: Tells the checkpoint of one process from another's.
-        scaler: Of gradients; None where there is none.
-        schedulers: Of learning rates.
-        made: Steps by optimizer.
-        gradients: Those that are there belong to it, too.
-        place: Packs where the script is; None: within a step, from where nothing can go on.
-        finite: Whether all weights are; None: that is looked at.
-        worker: Which of how many saves its part of a checkpoint that all save after the same step; of a model that is
-            split over them, its part of that.
+        store: Store of the run.
+        names: The models: the trained ones are saved.
+        optimizers: Optimizers of the script.
+        attempt: Attempt of the run.
+        steps: Number of optimizer steps so far.
+        who: Distinguishes checkpoints of several processes.
+        scaler: Gradient scaler; None without one.
+        schedulers: Learning-rate schedulers.
+        made: Number of steps by optimizer.
+        gradients: Also save existing gradients.
+        place: Packs the position of the script; None: within a step, from which a training cannot resume.
+        finite: Whether all weights are finite; None: check.
+        worker: Which of how many workers saves its part of a checkpoint after the same step; for a sharded model, its
+            shard.
 
     Raises:
-        NotDone: There is no model, one is split over workers of which the others save none, or a state holds what is
-            no plain data.
-        StoreError: The store did not take it.
+        NotDone: There is no model, a model is sharded over workers that save nothing, or a state contains an object
+            that is not plain data.
+        StoreError: The store rejected it.
     """
     roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
         raise NotDone("no trained model was found in this process")
-    # Written before anything moves again, so nothing need be copied.
+    # Written before anything changes, so no copies are needed.
     together = worker[1] > 1
     packer = Packer(copies=False, takes_shards=together)
     states = random_states()
@@ -108,18 +108,18 @@ def are_finite(names: ModelNames) -> bool:
 
 
 def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = None) -> int:
-    """Give models and optimizers back what a run's last checkpoint holds; return the steps that were made by then.
+    """Load a run's last checkpoint into models and optimizers; return the number of steps at the checkpoint.
 
     Args:
         run: Directory or URL of the run.
-        model: The model; of several, a mapping of the labels in the checkpoint.
-        optimizer: Likewise, an optimizer or a mapping; None: none is loaded.
+        model: The model; for several, a mapping of the labels in the checkpoint.
+        optimizer: An optimizer or a mapping, as for models; None: none is loaded.
 
     Raises:
-        UnknownKey: The run has no checkpoint, or that holds no such label.
-        DamagedChunk: Its bytes are not those that were written.
-        NotPlain: It holds an object of a class that this script has not loaded, or the part of a worker.
-        RuntimeError, ValueError: As `load_state_dict` raises, where a model or an optimizer is another.
+        UnknownKey: The run has no checkpoint, or the checkpoint lacks a label.
+        DamagedChunk: The checkpoint is damaged.
+        NotPlain: It contains an object of a class that this script has not loaded, or the part of a worker.
+        RuntimeError, ValueError: Raised by `load_state_dict` if a model or an optimizer differs.
     """
     checkpoint = read_checkpoint(store_from_url(run))
     if checkpoint is None:
@@ -128,7 +128,7 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
         raise NotPlain(f"A {framework} checkpoint; use barograph.capture.{framework}.checkpoint.load "
                        f"({checkpoint.name}).")
     for kind, wanted in (("models", model), ("optimizers", optimizer)):
-        # One alone has no label; it can be called by its class.
+        # A single one has no label; it may be named by its class.
         held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}
         for label, item in _wanted(wanted, held, kind):
             if held[label].get("parts"):

@@ -44,7 +44,7 @@ from barograph.store.base import Store
 _RECENT = 64
 _SIGTERM = "SIGTERM"
 _UNASKED_STEPS = 32
-"""Steps after which a script that asked no loader is one that does not."""
+"""Number of steps after which a script that requested no batch counts as one without a loader."""
 
 
 class Checkpointer:
@@ -52,17 +52,17 @@ class Checkpointer:
 
     Args:
         hooks: State shared by the hooks.
-        names: The models.
-        optimizers: Of the script.
-        settings: When they are due.
-        loaders: Names passes; those that were begun before count.
-        store: Opens the run's.
+        names: Names of the models.
+        optimizers: Optimizers of the script.
+        settings: Settings of checkpoints.
+        loaders: Names passes; includes those started before.
+        store: Opens the store of the run.
 
     Attributes:
         loaders: See above.
-        passes: Where the script is in its data.
-        next_step: Sees the step after a checkpoint.
-        costs_secs: What the last ones cost.
+        passes: Position of the script in its data.
+        next_step: Observes the step after a checkpoint.
+        costs_secs: Costs of the last checkpoints.
     """
 
     def __init__(
@@ -96,24 +96,24 @@ class Checkpointer:
         self._session.steering.lend_hand(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
-    # What the script does
+    # Events of the script
 
     def will_begin(self, loader: Any) -> None:
-        """Note how everything stands before a pass over a loader begins."""
+        """Save the state before a pass over a loader starts."""
         self._guarded("noting the start of a pass", lambda: self.passes.will_begin(loader))
 
     def asked(self, iterator: Any) -> None:
-        """Hear that the script asks for its next batch; save a checkpoint where one is due.
+        """Save a checkpoint if one is due, because the script requests its next batch.
 
         Raises:
-            TrainingStopped: SIGTERM has come.
+            TrainingStopped: SIGTERM was received.
         """
         self._guarded("saving a checkpoint", lambda: self._ask(iterator))
         if self._asked_to_stop and not self._wanted:
             self._stop()
 
     def gave(self, iterator: Any, batch: Any) -> None:
-        """Note what came out of a loader, once the script has it: what was drawn ahead of a step is none of it yet."""
+        """Note a batch of a loader when the script gets it, which excludes prefetched batches."""
         current = self.passes.of(iterator)
         if current is None:
             return
@@ -130,7 +130,7 @@ class Checkpointer:
             current.ended = True
 
     def backward_begins(self, tensors: Any) -> None:
-        """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
+        """Note the loss of the step after a checkpoint, and whether gradients accumulate over steps."""
         if in_backward() or self.hooks.place.busy:
             return
         if self._looks_at_gradients and self._carries is not True:
@@ -139,10 +139,10 @@ class Checkpointer:
             self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
 
     def step_ended(self) -> None:
-        """Save a checkpoint that is due, or stop, where the script asks no loader for its batches.
+        """Save a due checkpoint, or stop, if the script requests no batches from a loader.
 
         Raises:
-            TrainingStopped: SIGTERM has come.
+            TrainingStopped: SIGTERM was received.
         """
         steps = self._steps()
         self._cadence.begins(steps)
@@ -153,16 +153,16 @@ class Checkpointer:
             self._stop(within=True)
 
     def ask_for_one(self, why: str) -> None:
-        """Have a checkpoint saved when the script next asks for a batch."""
+        """Save a checkpoint when the script next requests a batch."""
         self._wanted = self._wanted or why
 
     def _hear(self, request: Request) -> None:
-        """Save one for a finding, where the script next asks for a batch; said then."""
+        """Save a checkpoint for a finding when the script next requests a batch, and report it then."""
         self._requests.append(request)
         self.ask_for_one(request.reason)
 
     def close(self) -> None:
-        """Hear no more signals."""
+        """Restore signal handling."""
         if self._termination is not None:
             self._termination.close()
 
@@ -186,7 +186,7 @@ class Checkpointer:
             self._save(lambda packer: self._place(current, frame, packer))
 
     def _is_due(self, steps: int) -> bool:
-        """Return whether one is saved now: of several workers, by all of them after the same step."""
+        """Return whether to save now: with several workers, all save after the same step."""
         now = self._session.clock.monotonic()
         wanted, self._wanted = self._wanted, ""
         if not self._is_of_several:
@@ -201,7 +201,7 @@ class Checkpointer:
         if why == _SIGTERM:
             self._asked_to_stop = _SIGTERM
         elif not why or wanted == _SIGTERM:
-            # The others have yet to come to the step that is agreed on; or they stop only where they are told to.
+            # The others have yet to reach the agreed step; or they stop only on request.
             self._wanted = wanted
         return bool(why) or self._cadence.due_by_steps(steps)
 
@@ -236,7 +236,7 @@ class Checkpointer:
             now = session.clock.monotonic()
             self.costs_secs.append(time.perf_counter() - begin)
             self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
-            # Its time is no part of a step's.
+            # Its duration is not part of a step's.
             session.price.forget_step()
             session.progress.times.evaluation_ended(now)
 
@@ -250,7 +250,8 @@ class Checkpointer:
             self._session.steering.report(request, result, done=done)
 
     def _save_within(self, steps: int) -> None:
-        """Save one within a step: better than none, though nothing can go on from it by itself."""
+        """Save a checkpoint within a step: better than none, although a training cannot resume from it
+        automatically."""
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
             self._wanted = ""
             self._session.guard.report(
@@ -274,7 +275,7 @@ class Checkpointer:
         return {"passes": passes, "variables": variables}
 
     def _known(self) -> set[int]:
-        """Return the identities of what is saved anyway: models that are trained, what belongs to their training."""
+        """Return the identities of objects that are saved anyway: trained models, and state of their training."""
         known: set[int] = set()
         for root in self._names.roots:
             module = root.module()
@@ -335,7 +336,7 @@ class _Beside:
         self._found: list[weakref.ref[Any]] = []
 
     def of(self, kind: type) -> list[Any]:
-        """Return those of a class, that are in use."""
+        """Return the objects of a class that are in use."""
         there = [id(entry.optimizer()) for entry in self._optimizers]
         if there != self._found_for:
             items = [*instances_of(lr_scheduler.LRScheduler), *instances_of(torch.amp.GradScaler)]

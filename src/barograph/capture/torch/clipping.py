@@ -15,7 +15,7 @@ class BeforeClip:
     """Checks gradients before clipping, each once per step.
 
     Args:
-        keeps_norms: Somebody asks how large they are.
+        keeps_norms: Norms are requested.
     """
 
     def __init__(self, *, keeps_norms: bool) -> None:
@@ -25,14 +25,14 @@ class BeforeClip:
         self._lost: dict[int, str] = {}
 
     def look(self, slots: Sequence[Slot], *, by_value: bool) -> None:
-        """Look at the gradients of some parameters.
+        """Check the gradients of some parameters.
 
-        Clipping by their norm spares no NaN and makes one of an infinity; clipping by value makes a number of it, so
-        there they are looked at one by one, and a device is waited for.
+        Clipping by norm keeps NaN and turns infinities into NaN. Clipping by value turns infinities into numbers, so
+        then gradients are checked one by one, which waits for the device.
 
         Args:
             slots: The parameters.
-            by_value: Each element is clipped by itself.
+            by_value: Elements are clipped separately.
         """
         new = [(slot, gradient) for slot in slots
                if id(slot.parameter) not in self._looked_at and (gradient := slot.gradient) is not None]
@@ -49,17 +49,17 @@ class BeforeClip:
 
     @property
     def norms(self) -> list[tuple[list[int], torch.Tensor]]:
-        """Identities of parameters that were clipped, and the norms of their gradients before, where those lie."""
+        """Identities of clipped parameters, and the norms of their gradients before, on their device."""
         return list(self._norms)
 
     def lost(self, slots: Sequence[Slot]) -> list[str]:
-        """Return the paths of those parameters whose gradient was not finite before it was clipped by value."""
+        """Return the paths of parameters whose gradient was non-finite before clipping by value."""
         if not self._lost:
             return []
         return [self._lost[id(slot.parameter)] for slot in slots if id(slot.parameter) in self._lost]
 
     def forget(self) -> None:
-        """Let go of everything: the step has ended."""
+        """Release everything at the end of the step."""
         self._norms.clear()
         self._looked_at.clear()
         self._lost.clear()

@@ -1,4 +1,4 @@
-"""Records gradients and their norm where the script clips them."""
+"""Records gradients and their norm when the script clips them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ _CLIPPED_NORM = Key(Kind.SCALAR, "gradient_norm_before_clip")
 
 
 class ClippingListener:
-    """Is called around the functions that clip gradients.
+    """Called before and after functions that clip gradients.
+
+    Args:
+        hooks: State shared by the hooks.
+        phase: The current step.
+        parameters: Reads gradients.
+        forwards: Determines names.
+        light: Collects steps with only numbers.
+        recorder: Checks gradients; None: off.
 
     Args:
         hooks: State shared by the hooks.
@@ -45,7 +53,7 @@ class ClippingListener:
         self._recorder = recorder
 
     def before_clip(self, parameters: Any, *, by_value: bool) -> None:
-        """Record gradients as they are before the script clips them, and let the recorder look at them."""
+        """Record gradients before the script clips them, and let the recorder check them."""
         if self._recorder is not None:
             self._look_before_clip(parameters, by_value)
         if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
@@ -63,7 +71,7 @@ class ClippingListener:
         self._parameters.before_clip({id(item) for item in parameters}, self._allowance.whole_mask(), self._phase.train)
 
     def after_clip(self, total_norm: Any) -> None:
-        """Record the norm that clipping measured, where that makes nobody wait for a device."""
+        """Record the norm that clipping measured, if reading it does not wait for a device."""
         if self._light.left and type(total_norm) is torch.Tensor and total_norm.is_cpu and not self.hooks.place.busy:
             self._light.take_number(_CLIPPED_NORM, total_norm.item())
         else:

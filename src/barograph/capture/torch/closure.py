@@ -1,7 +1,7 @@
 """A step whose gradients are computed in a closure: each call of the closure is checked.
 
-Such an optimizer (L-BFGS) moves the weights between calls, so weights and optimizer state are copied before the step,
-and restored if the step is held.
+Such an optimizer (L-BFGS) changes the weights between calls, so weights and optimizer state are copied before the step,
+and restored if the step is withheld.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class ClosureStep:
     """One step with a closure.
 
     Attributes:
-        entry: Of the optimizer.
-        optimizer: It.
-        scaler: Of gradients; None where there is none.
-        schedulers: Those that have stepped.
+        entry: Entry of the optimizer.
+        optimizer: The optimizer.
+        scaler: Gradient scaler; None without one.
+        schedulers: Schedulers that have stepped.
         weights: Each parameter with its value before the step.
-        state: Of the optimizer before the step, by parameter.
-        looked_at: Losses that were looked at.
-        held: It is to be undone.
+        state: State of the optimizer before the step, by parameter.
+        looked_at: Number of checked losses.
+        held: It must be undone.
     """
 
     entry: Entry
@@ -42,7 +42,7 @@ class ClosureStep:
     held: bool = False
 
     def copy(self) -> None:
-        """Remember how everything stands."""
+        """Copy the current state."""
         self.weights = [(item, item.detach().clone()) for item in parameters_of(self.optimizer)]
         self.state = {key: _copied(value) for key, value in self.optimizer.state.items()}
 
@@ -56,7 +56,7 @@ class ClosureStep:
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
-        """Let the optimizer show the state that it had before the step."""
+        """Show the optimizer's state from before the step."""
         now, self.optimizer.state = self.optimizer.state, self.state
         try:
             yield
@@ -65,11 +65,11 @@ class ClosureStep:
 
 
 def closure_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """Return the closure that an optimizer's step was called with; None where there is none.
+    """Return the closure in the arguments of an optimizer's step; None without one.
 
     Args:
-        args: As torch hands them to a hook: the optimizer first.
-        kwargs: Likewise.
+        args: Arguments as torch passes them to a hook: the optimizer first.
+        kwargs: Keyword arguments.
     """
     closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
     return closure if callable(closure) else None

@@ -15,20 +15,20 @@ import torch
 
 
 def has_compiled() -> bool:
-    """Return whether torch's compiler has made anything of this process's, as it counts that itself."""
+    """Return whether torch's compiler has compiled anything in this process, by its own counters."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
 def hear(hook: Callable[..., Any], *args: Any) -> Any:
-    """Call a hook; while a compiler traces, have it called whenever what is compiled runs.
+    """Call a hook; during tracing, make it run whenever the compiled code runs.
 
     Args:
-        hook: Of ours.
-        args: What it is called with.
+        hook: One of our hooks.
+        args: Its arguments.
 
     Returns:
-        What it returns; None where it cannot be called.
+        Its result; None if it cannot be called.
     """
     if not torch.compiler.is_compiling():
         return hook(*args)
@@ -40,17 +40,17 @@ def _paused(hook: Callable[..., Any], *args: Any) -> Any:
 
 
 def _may_pause() -> bool:
-    """Return whether the compiler may let go of what it traces; asked while it traces."""
+    """Return whether the compiler may break the graph; called during tracing."""
     try:
         from torch._dynamo.symbolic_convert import InstructionTranslator
 
         return not InstructionTranslator.current_tx().one_graph
     except (ImportError, AttributeError):
-        return False  # of a torch to come, or none of its compiler: nothing is risked
+        return False  # a future torch, or one without compiler: take no risk
 
 
 def mark_for_compiler() -> None:
-    """Tell torch's compiler how to treat these functions. To load it takes a second, so it must be there already."""
+    """Register these functions with torch's compiler. Importing it takes a second, so it must be loaded already."""
     global _paused
     if not hasattr(_paused, "_torchdynamo_disable"):
         _paused = torch.compiler.disable(_paused)  # type: ignore[no-untyped-call]

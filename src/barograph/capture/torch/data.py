@@ -42,30 +42,30 @@ class DataRecorder:
         self._wants: dict[tuple[int, bool], DataWants] = {}
 
     def plan_changed(self) -> None:
-        """Look anew what is asked for."""
+        """Check the plan again."""
         self._wants.clear()
 
     def wants(self, mask: int, *, training: bool = True) -> DataWants:
-        """Return what is asked for under a mask."""
+        """Return the requested facts for a mask."""
         found = self._wants.get((mask, training))
         if found is None:
             found = self._wants[mask, training] = data_wants(self._session.plan, mask, training=training)
         return found
 
     def asked(self, mask: int, *, training: bool = True) -> bool:
-        """Return whether forward passes have to be listened to."""
+        """Return whether forward passes must be observed."""
         return self.wants(mask, training=training).of_input
 
     @property
     def asked_in_evaluations(self) -> bool:
-        """Whether anything is asked of the forward passes of some evaluation."""
+        """Whether forward passes of any evaluation must be observed."""
         return self.asked(self._session.plan.everything(Mode.EVAL), training=False)
 
     def fed(
         self, module: nn.Module, root: Root, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer,
         *, training: bool,
     ) -> None:
-        """Record what a model is called with."""
+        """Record the arguments of a model."""
         wants = self.wants(mask, training=training)
         if wants.of_input:
             part = None if training else self.loaders.part
@@ -74,7 +74,7 @@ class DataRecorder:
     def handed(
         self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer, *, training: bool
     ) -> None:
-        """Record what a loss function was handed."""
+        """Record the arguments of a loss function."""
         wants = self.wants(mask, training=training)
         if not wants.of_loss or (name not in _UNDERSTOOD and name != "kl_div"):
             return
@@ -99,20 +99,20 @@ class DataRecorder:
             compare_with_input(given, self._batches.last, buffer)
 
     def refused(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> bool:
-        """Record the range of the labels that a loss function refused; return whether there was one to record."""
+        """Record the range of labels that a loss function rejected; return whether there was one."""
         given = loss_arguments(args, kwargs) if name in CLASS_LOSSES and self.wants(mask).label_range else None
         return given is not None and self._labels.range_of(given, buffer)
 
     def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
-        """Record labels and answers that the script hands over."""
+        """Record labels and predictions that the script passes."""
         self._labels.named(name, targets, predictions, buffer)
 
     def begin_anew(self) -> None:
-        """Note that another model is trained from now on, as in the next fold of a cross-validation."""
+        """Note the start of another model's training, such as the next fold of a cross-validation."""
         self._batches.forget_samples()
 
     def end_step(self, mask: int, buffer: StepBuffer) -> None:
-        """Record what the loader tells of the step that ends, and let go of its batch."""
+        """Record facts about the loader for the ended step, and release its batch."""
         self._batches.forget_step()
         if self.wants(mask).loader:
             self.loaders.step_facts(buffer)

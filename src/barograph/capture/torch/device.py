@@ -1,8 +1,8 @@
 """Computes statistics on the tensor's device with PyTorch operations, and fetches the results later.
 
-This is the plain way, for every device that torch has; on CUDA the fused twin in `triton.py` is faster.
-Nothing here waits for the device: the numbers are copied behind the step's own work, and the writer's
-thread waits for the copy.
+This is the portable way, for every device of torch; on CUDA the fused version in `triton.py` is faster. Nothing here
+waits
+for the device: the numbers are copied after the step's own work, and the writer's thread waits for the copy.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def reduce_moments(tensor: torch.Tensor) -> torch.Tensor:
 def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor:
     """Return the exponent histogram as int64 on the tensor's device, bins as `EXPONENT_BINS`.
 
-    Sampled: the elements that `measures.sampling` tells.
+    Sampled: the elements selected by `measures.sampling`.
     """
     values = _real(tensor)
     if histogram is Histogram.SAMPLED and values.numel() >= SAMPLED_FROM:
         values = _sample(values)
-    # Beyond float32, an element keeps its place at the end of the range instead of turning to inf or zero.
+    # Elements beyond float32 keep their position at the end of the range instead of becoming inf or zero.
     small, large = torch.finfo(torch.float32).smallest_normal / 2, torch.finfo(torch.float32).max
     magnitude = values.abs().clamp(small, large)
     single = torch.where(values < 0, -magnitude, magnitude).to(torch.float32).contiguous()
@@ -69,9 +69,9 @@ def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor
 
 
 def _sample(values: torch.Tensor) -> torch.Tensor:
-    """Return the elements at `sampled_indices`, found on the device, and perhaps some zeros, which nobody counts."""
+    """Return the elements at `sampled_indices`, computed on the device, and possibly zeros, which are not counted."""
     runs = torch.nn.functional.pad(values, (0, -values.numel() % RUN)).reshape(-1, RUN // STRIDE, STRIDE)
-    # The hash of 32 bits, in 64: torch has few operations on unsigned numbers.
+    # The 32-bit hash in 64 bits, because torch has few unsigned operations.
     hashed = (torch.arange(1, len(runs) + 1, device=values.device) * 0x85EBCA6B) & _WORD
     places = (((hashed ^ (hashed >> 15)) * 0xC2B2AE35) & _WORD) >> 29
     return runs.gather(2, places[:, None, None].expand(-1, RUN // STRIDE, 1)).reshape(-1)
@@ -80,11 +80,11 @@ def _sample(values: torch.Tensor) -> torch.Tensor:
 def reduce_many(
     tensors: Sequence[torch.Tensor], histograms: Sequence[Histogram]
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the moments of each tensor, and the histograms where one was asked for, on their device.
+    """Return the moments of each tensor, and its histogram if requested, on their device.
 
     Returns:
-        Shapes (len(tensors), len(MOMENT_FIELDS)) and (len(tensors), EXPONENT_BINS); a tensor of which no
-        histogram was asked for has a row of zeros.
+        Shapes (len(tensors), len(MOMENT_FIELDS)) and (len(tensors), EXPONENT_BINS); a tensor without requested
+        histogram has a row of zeros.
     """
     moments = torch.stack([reduce_moments(tensor) for tensor in tensors])
     if not any(histograms):
@@ -100,12 +100,12 @@ def reduce_many(
 def fetch_later(
     tensors: Sequence[torch.Tensor], rows: Sequence[int], histograms: Sequence[Histogram]
 ) -> Callable[[StepBuffer], None]:
-    """Reduce tensors on their device now, and return what merges the numbers into a buffer later.
+    """Reduce tensors on their device now, and return a function that merges the numbers into a buffer later.
 
     Args:
-        tensors: All on one device.
+        tensors: Tensors on one device.
         rows: Row of the buffer for each.
-        histograms: What histogram to take of each.
+        histograms: Histogram mode of each.
     """
     reduce = reduce_many if torch_triton.unavailable_reason(tensors[0].device) else torch_triton.reduce_many
     reduced, counted = reduce(tensors, histograms)
@@ -128,7 +128,7 @@ def reduce_units(tensor: torch.Tensor, bound: float) -> torch.Tensor:
 
     Args:
         tensor: Shape (outer, units, inner).
-        bound: Elements with |x| >= bound count as beyond; NaN: none do.
+        bound: Elements with |x| >= bound count as beyond; NaN: none.
 
     Returns:
         Shape (units, len(UNIT_FIELDS)), in that order.
@@ -151,7 +151,7 @@ def reduce_units(tensor: torch.Tensor, bound: float) -> torch.Tensor:
 
 
 def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[[StepBuffer], None]:
-    """Reduce the units of a tensor of shape (outer, units, inner) now, and return what merges them in later."""
+    """Reduce the units of a tensor of shape (outer, units, inner) now, and return a function that merges them later."""
     outer, units, inner = tensor.shape
     fetch = FetchedTensor(reduce_units(tensor, bound))
 
@@ -162,7 +162,7 @@ def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[
 
 
 def fetch_number_later(number: torch.Tensor, use: Callable[[float], object]) -> Callable[[StepBuffer], None]:
-    """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
+    """Copy one number from its device after the step's work, and return a function that passes it to `use` later."""
     wide = torch.float32 if number.device.type == "mps" else torch.float64
     fetch = FetchedTensor(number.detach().reshape(1).to(wide))
 
@@ -177,7 +177,7 @@ class FetchedTensor:
 
     def __init__(self, source: torch.Tensor) -> None:
         cuda = source.device.type == "cuda"
-        # Other devices do not tell when a copy behind the host's back is complete, so there it is waited for.
+        # Other devices do not report when an asynchronous copy is complete, so wait for it.
         self._host = _to_pinned(source) if cuda else source.to("cpu")
         self._event: Any = None
         if cuda:
@@ -186,7 +186,7 @@ class FetchedTensor:
                 self._event.record()
 
     def numbers(self) -> Any:
-        """Return the numbers, waiting for the copy if it is still under way."""
+        """Return the numbers, waiting for the copy if necessary."""
         if self._event is not None:
             self._event.synchronize()
         return self._host.numpy()
@@ -203,5 +203,5 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
     if flat.is_complex():
         flat = flat.abs()
-    # float64 is not everywhere (Apple's GPUs have none): there, float32 serves.
+    # Not every device supports float64 (Apple's GPUs do not): use float32 there.
     return flat.to(torch.float32 if flat.device.type == "mps" else torch.float64)

@@ -10,22 +10,22 @@ import torch
 from barograph.measures.digests import WORDS, row_sums, word_weights
 
 _MOST_WORDS = 1 << 20
-"""Words of a batch that are looked at: of a larger one, samples evenly spread."""
+"""Maximum number of words read per batch: of a larger one, evenly spread samples."""
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _TENSOR_WEIGHT = 0x2545F4914F6CDD1D
 
 
 def sample_sums(tensors: Iterable[torch.Tensor], rows: int) -> torch.Tensor | None:
-    """Return what the digests of samples are made of.
+    """Return the sums from which digests of samples are computed.
 
     Args:
-        tensors: What a model was fed. Those with `rows` along the first axis are looked at.
-        rows: Samples.
+        tensors: Inputs of a model. Those with `rows` along the first axis are read.
+        rows: Number of samples.
 
     Returns:
-        Shape (2, samples looked at), int64, on the device of the tensors: the weighted sums, and 1 for each sample
-        that holds one value throughout, as one of a single number does. None: there is nothing to be looked at.
+        Shape (2, read samples), int64, on the device of the tensors: the weighted sums, and 1 for each constant sample,
+        such as one of a single number. None: there is nothing to read.
     """
     words = [item for tensor in tensors if (item := _words(tensor, rows)) is not None]
     width = sum(item.shape[1] for item in words)
@@ -37,7 +37,7 @@ def sample_sums(tensors: Iterable[torch.Tensor], rows: int) -> torch.Tensor | No
     for number, item in enumerate(words):
         item = item[::every]
         sums = torch.from_numpy(row_sums(item.numpy())) if item.is_cpu else sums_on_device(item)
-        # All equal: then the sum is the first word times the sum of all weights.
+        # If all words are equal, the sum is the first word times the sum of all weights.
         same = sums == item[:, 0].to(torch.int64) * _wrapped_sum(item.shape[1])
         sums, same = sums.to(device), same.to(device)
         total = sums if total is None else total + sums * (_TENSOR_WEIGHT + 2 * number)
@@ -48,7 +48,7 @@ def sample_sums(tensors: Iterable[torch.Tensor], rows: int) -> torch.Tensor | No
 
 
 def _words(tensor: torch.Tensor, rows: int) -> torch.Tensor | None:
-    """Return the bits of a tensor as signed whole numbers, a row a sample; None where they cannot be had."""
+    """Return the bits of a tensor as signed integers, one row per sample; None if they are not accessible."""
     if (
         tensor.dim() == 0 or tensor.is_nested or tensor.shape[0] != rows or not tensor.numel()
         or tensor.layout is not torch.strided or tensor.is_quantized or hasattr(tensor, "to_local")
@@ -63,7 +63,7 @@ def _words(tensor: torch.Tensor, rows: int) -> torch.Tensor | None:
 
 
 def sums_on_device(words: torch.Tensor) -> torch.Tensor:
-    """Return what `row_sums` returns, by torch's own operations on the device of `words`."""
+    """Return the result of `row_sums`, computed with torch operations on the device of `words`."""
     return (words.to(torch.int64) * _weights_on(words.shape[1], words.device)).sum(1)
 
 

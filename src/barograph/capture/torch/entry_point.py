@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 _P = ParamSpec("_P")
 
 HOOKS_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks"
-"""How torch begins to warn whoever compiles a model that global hooks fire once more for it: ours mind that."""
+"""Start of torch's warning about compiled models with global hooks; our hooks handle that case."""
 
 GRAPH_REASON = "operations inside a CUDA graph were not recorded: a replay calls no hooks"
 
@@ -27,10 +27,10 @@ class Place(threading.local):
 
     Attributes:
         root: The model whose forward pass runs.
-        mode: What that is for; None: it is not recorded.
-        mask: What is taken of it.
-        fed_mask: What is taken of what the model is called with; 0 once it was.
-        busy: Code of ours runs, so what is called now is our own doing.
+        mode: Mode of the pass; None: not recorded.
+        mask: Mask of the pass.
+        fed_mask: Mask of the model's inputs; 0 after they were recorded.
+        busy: Code of ours runs, so its calls are ignored.
     """
 
     root: nn.Module | None = None
@@ -40,7 +40,7 @@ class Place(threading.local):
     busy: bool = False
 
     def enter(self, module: nn.Module) -> None:
-        """Note that the forward pass of a model begins."""
+        """Note the start of a model's forward pass."""
         self.root, self.mode = module, None
 
     def record(self, mode: Mode) -> None:
@@ -48,11 +48,11 @@ class Place(threading.local):
         self.mode = mode
 
     def take(self, mask: int, fed_mask: int) -> None:
-        """Note what is taken of the pass, and of what the model is called with."""
+        """Set the masks of the pass and of the model's inputs."""
         self.mask, self.fed_mask = mask, fed_mask
 
     def take_fed(self) -> int:
-        """Return what is taken of what the model is called with; once."""
+        """Return the mask of the model's inputs, once."""
         mask, self.fed_mask = self.fed_mask, 0
         return mask
 
@@ -65,7 +65,7 @@ class Place(threading.local):
         self.root = None
 
     def begin_own_work(self) -> None:
-        """Record nothing of what is called from now on."""
+        """Ignore calls from now on."""
         self.busy = True
 
     def end_own_work(self) -> None:
@@ -98,10 +98,10 @@ _Self = TypeVar("_Self", bound=_HasEntry)
 def entry_point(
     doing: str,
 ) -> Callable[[Callable[Concatenate[_Self, _P], None]], Callable[Concatenate[_Self, _P], None]]:
-    """Make a method one of the ways into training, by its object's `hooks`.
+    """Make a method an entry point from training, using its object's `hooks`.
 
     Args:
-        doing: What it does, for people, should it fail.
+        doing: Description of the method for the warning.
     """
 
     def decorate(method: Callable[Concatenate[_Self, _P], None]) -> Callable[Concatenate[_Self, _P], None]:
@@ -123,7 +123,7 @@ def entry_point(
                 session.guard.caught(error, doing)
             finally:
                 place.busy = False
-                # What belongs to starting up has its own account.
+                # Start-up time is counted separately.
                 session.price.charge(cpu_secs() - begin - (session.startup.cpu_secs - started_secs))
 
         return cast("Callable[Concatenate[_Self, _P], None]", enter)
@@ -132,15 +132,15 @@ def entry_point(
 
 
 def in_backward() -> bool:
-    """Return whether the autograd engine runs in this thread: what is called now is recomputation."""
+    """Return whether the autograd engine runs in this thread: then calls are recomputations."""
     return torch._C._current_graph_task_id() != -1
 
 
 def in_transform() -> bool:
-    """Return whether a transform of torch.func runs: its tensors have no elements that could be read."""
+    """Return whether a transform of torch.func runs, whose tensors have no readable elements."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def in_graph_capture() -> bool:
-    """Return whether CUDA work is being written down instead of done: reading it then would break the graph."""
+    """Return whether CUDA work is being captured into a graph, which a read would break."""
     return bool(torch.cuda.is_initialized()) and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ from barograph.capture.torch.splits import TRAIN, VALIDATION, Sight, Variable
 
 _SAMPLES = "samples"
 MIXED = "mixed"
-"""Of a pass that may be several over different data."""
+"""Label of a pass that may be several over different data."""
 
 
 @dataclass(slots=True)
@@ -20,14 +20,14 @@ class Pass:
     """One pass over data.
 
     Attributes:
-        buffer: What it has shown.
-        sites: Where each model was called, by identity.
-        loader: What gave its batches; None: not known.
-        named, bound: As of `Sight`, of all that was seen.
-        source: What names its loader.
-        told_loss: A loss came since a model was called.
-        is_mixed: It may be several.
-        rows: Samples of the first batch, and whether a smaller one has come.
+        buffer: Its records.
+        sites: Call site of each model, by identity.
+        loader: Loader of its batches; None: unknown.
+        named, bound: As in `Sight`, over all calls.
+        source: Name of its loader.
+        told_loss: A loss was recorded since the last call of a model.
+        is_mixed: It may be several passes.
+        rows: Number of samples of the first batch, and whether a smaller one has followed.
     """
 
     buffer: StepBuffer = field(default_factory=StepBuffer)
@@ -41,7 +41,7 @@ class Pass:
     rows: tuple[int, bool] = (0, False)
 
     def takes(self, root: int, sight: Sight, loader: Any, *, by_site: bool) -> bool:
-        """Return whether a model that is called so is called in this pass."""
+        """Return whether a call of a model belongs to this pass."""
         return (
             (loader is self.loader or None in (loader, self.loader))
             and _agree(self.named, sight.named) and _agree(self.bound, sight.bound)
@@ -51,7 +51,7 @@ class Pass:
             and not (by_site and self.sites.get(root, sight.site) != sight.site))
 
     def note(self, root: int, sight: Sight, loader: Any) -> None:
-        """Note what was seen where a model was called."""
+        """Note a call of a model."""
         self.sites.setdefault(root, sight.site)
         self.loader = loader if self.loader is None else self.loader
         self.named.update(sight.named)
@@ -60,7 +60,7 @@ class Pass:
         self.told_loss = False
 
     def note_rows(self, rows: int) -> None:
-        """Note how many samples a batch has: where whole ones follow on a smaller one, another pass has begun."""
+        """Note the number of samples in a batch: a full one after a smaller one starts another pass."""
         first, smaller = self.rows
         if not first:
             self.rows = rows, False
@@ -79,21 +79,21 @@ class EvaluationPasses:
 
     @property
     def have_losses(self) -> bool:
-        """Whether any has told a loss."""
+        """Whether any pass has a loss."""
         return any(item.buffer.losses for item in self._passes)
 
     def calls(self, root: int, sight: Sight, loader: Any, rows: int, *, may_split: bool) -> None:
-        """Note that a model is called, and find out in which pass.
+        """Note a call of a model, and determine its pass.
 
         Args:
-            root: Identity of the model; 0: not known.
-            sight: What is seen of the script.
-            loader: What gave the last batch; None: not known.
-            rows: Samples that it is called with; 0: not known.
-            may_split: What was shown may be given to several passes; else it is said that it is mixed.
+            root: Identity of the model; 0: unknown.
+            sight: Observed state of the script.
+            loader: Loader of the last batch; None: unknown.
+            rows: Number of samples of the call; 0: unknown.
+            may_split: Records may be assigned to several passes; otherwise the pass becomes mixed.
         """
         now = self.current
-        # Called elsewhere with no loss in between, it is called twice for one loss.
+        # Another call site without a loss in between: the model is called twice for one loss.
         if not now.takes(root, sight, loader, by_site=now.told_loss and bool(root)):
             if may_split:
                 known = next((item for item in self._passes if item.sites
@@ -102,7 +102,7 @@ class EvaluationPasses:
                     known = Pass()
                     self._passes.append(known)
                     if _SAMPLES in now.buffer.gathered:
-                        # It tells of each pass which share of its samples training has met.
+                        # Each pass records the share of its samples that are training samples.
                         known.buffer.gathered[_SAMPLES] = now.buffer.gathered[_SAMPLES]
                 self.current = now = known
             else:
@@ -116,10 +116,10 @@ class EvaluationPasses:
         self.current.told_loss = True
 
     def named(self) -> Iterator[tuple[str, StepBuffer]]:
-        """Yield what each pass has shown, under what its losses are to be called; "": by their plain names.
+        """Yield the records of each pass, with the prefix for its losses; "": none.
 
-        One at most has plain names, which rules compare with those of training: that over validation data. Where that
-        is not known, none has.
+        At most one pass has no prefix, so that rules compare it with training: the one over validation data. If that is
+        unknown, none has.
         """
         used = [item for item in self._passes if not item.buffer.empty or item.buffer.losses]
         words = [self._word(item) for item in used]
@@ -138,17 +138,17 @@ class EvaluationPasses:
             yield f"{name}{again}.", item.buffer
 
     def _word(self, item: Pass) -> str:
-        """Return which set a pass is over, by what names its data; "" where nothing does."""
+        """Return the set of a pass from the names of its data; "" if unknown."""
         found = {item.source} if item.source else set(item.bound.values())
         if not found:
-            # What says "train" all the time need not mean the data.
+            # A name that always says "train" need not refer to the data.
             found = {word for variable, word in item.named.items()
                      if any(other.named.get(variable, word) != word for other in self._passes)}
         return found.pop() if len(found) == 1 else ""
 
 
 def _plain_of(passes: list[Pass], words: list[str]) -> int | None:
-    """Return which pass is the one to be compared with training; None where that is not known."""
+    """Return the index of the pass to compare with training; None if unknown."""
     fit = [number for number, word in enumerate(words) if word != TRAIN and not passes[number].is_mixed]
     if VALIDATION in words:
         fit = [number for number in fit if words[number] == VALIDATION]
@@ -161,7 +161,7 @@ def _plain_of(passes: list[Pass], words: list[str]) -> int | None:
 
 
 def _leave_samples_to(buffer: StepBuffer, passes: list[Pass]) -> None:
-    """Let one pass alone tell which samples of all were met in training: they gather that together."""
+    """Let only one pass record the share of known training samples, because they collect it together."""
     found = [item.buffer.gathered.pop(_SAMPLES) for item in passes if _SAMPLES in item.buffer.gathered]
     if found:
         buffer.gathered[_SAMPLES] = found[0]

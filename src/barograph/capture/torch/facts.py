@@ -1,8 +1,8 @@
 """Records facts about the loop, the parameters and the loss, beside tensor statistics.
 
-Facts are looked for in the steps whose mask asks for them. Two that cost next to nothing, whether gradients were
-reset and how many backward passes there were, are also looked for in steps of plain numbers, and recorded
-there where they have changed.
+Facts are checked in the steps whose mask requests them. Two that cost next to nothing, whether gradients were reset and
+how many backward passes there were, are also checked in steps with only numbers, and recorded there if they have
+changed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LOSS = frozenset({Fact.SOFTMAX_TWICE, Fact.SOFTMAX_AXIS, Fact.BROADCAST})
 _SCHEDULERS = frozenset({Fact.SCHEDULER_STEPS, Fact.SCHEDULER_HORIZON})
 _KEPT, _BACKWARDS = fact(Fact.GRADIENTS_KEPT), fact(Fact.BACKWARDS)
 _FAILURES = 3
-"""Losses that are not finite whose graph is searched; then the cause is known, or will not be."""
+"""Number of non-finite losses whose graph is searched; after that the cause is known or will not be found."""
 
 _OFTEN = 16
-"""How often turning gradients off has forward passes heard before it does so at powers of two alone."""
+"""Number of times that disabling gradients triggers observation of forward passes, before only powers of two do."""
 
 _STEEP_NODES = 128
 _STEEP_SECS = 0.0005
@@ -49,8 +49,8 @@ class FactRecorder:
     """Records the facts that the plan requests.
 
     Attributes:
-        schedulers: Those that have stepped.
-        scaler: The gradient scaler that the step under way goes through.
+        schedulers: Schedulers that have stepped.
+        scaler: Gradient scaler of the current step.
     """
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, phase: Phase) -> None:
@@ -75,7 +75,7 @@ class FactRecorder:
         self.scaler = scaler
 
     def plan_changed(self) -> None:
-        """Look anew what is ever asked for."""
+        """Check the plan again."""
         self._asked_by_mask: dict[int, frozenset[Fact]] = {0: frozenset()}
         self._keys: dict[tuple[int, Fact, str | int], Key | None] = {}
         self._ever = self._asked(self._session.plan.everything())
@@ -109,7 +109,7 @@ class FactRecorder:
     # Forward passes and evaluations
 
     def called(self, root: Root) -> None:
-        """Note that a model is called, by whom and for whatever."""
+        """Note any call of a model."""
         self._parameters.called(root)
 
     def begin_anew(self) -> None:
@@ -127,14 +127,14 @@ class FactRecorder:
             self._modes.in_evaluation(root)
 
     def _asks_evaluations(self, mode: Mode) -> bool:
-        # Evaluations are rare, and this is cheap: it does not wait for a step whose tensors are recorded.
+        # Evaluations are rare, and this is cheap, so it does not wait for a step with recorded tensors.
         return Fact.LAYERS_IN_TRAIN in self._asked(self._session.plan.everything(mode))
 
     def wants_to_hear(self) -> bool:
-        """Return whether a forward pass is to be heard now that gradients are turned off: it may be an evaluation.
+        """Return whether to observe forward passes now that gradients are disabled, as in an evaluation.
 
-        Hearing costs every layer a little and gradients may be turned off at every step, so it is asked for
-        ever more seldom.
+        Observing costs a little in every layer, and gradients may be disabled at every step, so it becomes less and
+        less frequent.
         """
         if not self._asks_evaluations(Mode.EVAL):
             return False
@@ -142,10 +142,10 @@ class FactRecorder:
         return self._without_gradients <= _OFTEN or self._without_gradients & (self._without_gradients - 1) == 0
 
     def evaluated(self, mode: Mode) -> None:
-        """Note that a loss was taken in an evaluation, of which perhaps no forward pass was heard."""
+        """Note a loss of an evaluation, whose forward pass may not have been observed."""
         if not self._asks_evaluations(mode) or self._phase.is_provisional or self._modes.evaluation_heard():
             return
-        # Then it is not known which model was called; of several that are trained, none is suspected.
+        # Then the called model is unknown; if several are trained, none is reported.
         trained = [root for root in self._names.roots if root.trained and root.module() is not None]
         if len(trained) == 1:
             self._modes.in_evaluation(trained[0])
@@ -159,21 +159,21 @@ class FactRecorder:
     # Backward passes
 
     def miss_backward(self, times: int = 1) -> None:
-        """Count backward passes that are not looked at."""
+        """Count backward passes that are not inspected."""
         self._resets.missed += times
 
     def gradients_before_backward(self) -> None:
-        """Look whether gradients were reset."""
+        """Check whether gradients were reset."""
         if self._kept_ever:
             self._resets.backward_begins()
 
     def backward(self, tensors: Any, mask: int, *, failed: bool) -> None:
-        """Look at the graph of a loss, before the backward pass uses it up.
+        """Inspect the graph of a loss before the backward pass frees it.
 
         Args:
-            tensors: What `backward` starts from.
-            mask: What is taken of this step.
-            failed: A loss of this step is not finite.
+            tensors: Roots of the backward pass.
+            mask: Mask of this step.
+            failed: A loss of this step is non-finite.
         """
         asked = self._asked(mask)
         if not asked:
@@ -194,7 +194,7 @@ class FactRecorder:
             self._look_for_bad_operation(roots, put, failed=failed)
 
     def _of_loss(self, found: Mapping[Fact, float], put: Put) -> None:
-        """Record what a graph says; of several losses of one step, the worst counts."""
+        """Record facts of a graph; of several losses in one step, the worst counts."""
         for name, value in found.items():
             put(name, "", max(value, self._phase.train.scalars.get(fact(name), 0.0)))
 
@@ -204,7 +204,7 @@ class FactRecorder:
             self._steep = steep_operations(roots, most_nodes=_STEEP_NODES, most_secs=_STEEP_SECS)
             put(Fact.BAD_OPERATION, "", 0)
         elif averages_nothing(roots):
-            # Such a step may spoil nothing, and come again: each is told, and it is found near the loss.
+            # Such a step may spoil nothing, and recur: record each, near the loss.
             self._blame({"mean": 1.0}, put)
         elif self._failures < _FAILURES:
             self._failures += 1
@@ -218,12 +218,12 @@ class FactRecorder:
     # The step
 
     def looks_next(self, entry: Entry) -> None:
-        """Note that the next step of an optimizer is looked at, though this one was not."""
+        """Note that the next step of an optimizer is inspected, although this one was not."""
         if self._kept_ever:
             self._resets.step_ended(entry.label, entry.slots)
 
     def parameters(self, entry: Entry, optimizer: Any, mask: int) -> None:
-        """Record what is known of the parameters of an optimizer, while their gradients are those of its step."""
+        """Record facts about an optimizer's parameters, while their gradients are those of its step."""
         asked = self._asked(mask)
         if not asked:
             return
@@ -254,9 +254,9 @@ class FactRecorder:
             put(Fact.SCHEDULER_HORIZON, "", min(horizons))
 
     def _confirm_bad_operation(self, slots: tuple[Slot, ...], mask: int) -> None:
-        """Record the operations with an infinite derivative if the gradients are not finite, indeed.
+        """Record the operations with an infinite derivative if gradients are indeed non-finite.
 
-        Not under a gradient scaler: its scale makes gradients infinite from time to time, and it minds that.
+        Not under a gradient scaler: its scale makes gradients infinite from time to time, and it handles that.
         """
         gradients = [gradient for slot in slots if (gradient := slot.parameter.grad) is not None]
         plain = all(type(item) is torch.Tensor and not item.is_sparse for item in gradients)
@@ -268,7 +268,7 @@ class FactRecorder:
         for gradient in gradients:
             by_device.setdefault(gradient.device, []).append(gradient)
         for device, there in by_device.items():
-            # A sum of norms is not finite where any element is not; to overflow it takes gradients of 1e38.
+            # A sum of norms is non-finite if any element is; to overflow it takes gradients of 1e38.
             lost = ~torch.stack([norm.float() for norm in torch._foreach_norm(there)]).sum().isfinite()
             for name, flag in steep.items():
                 if flag.device == device:
@@ -285,7 +285,7 @@ class FactRecorder:
             self._phase.train.defer(fetch_number_later(guilty, use))
 
     def step_ended(self, entry: Entry, mask: int, *, skipped: bool = False) -> None:
-        """Record what a step as a whole has shown."""
+        """Record facts about the whole step."""
         if not self._ever:
             return
         label, scalars, asked = entry.label, self._phase.train.scalars, self._asked(mask)

@@ -27,9 +27,9 @@ class Came(NamedTuple):
     """A batch from a loader.
 
     Attributes:
-        iterator: Of the pass.
-        batch: As the script gets it.
-        traced: What it was made of; None where that is not known.
+        iterator: Iterator of the pass.
+        batch: The batch as the script gets it.
+        traced: Its samples; None if unknown.
     """
 
     iterator: Any
@@ -41,16 +41,16 @@ class Feeding:
     """Tracks passes over data, from the first draw to the last batch.
 
     Args:
-        hooks: State shared by the hooks. Its session's settings say who follows: the data trace, the checkpointer.
-        names: The models.
-        optimizers: Of the script.
-        loaders: Knows how long training waits for each loader.
-        recorder: Keeps the batches of the step under way; None: nobody does.
+        hooks: State shared by the hooks. The settings of its session determine the followers: data trace, checkpointer.
+        names: Names of the models.
+        optimizers: Optimizers of the script.
+        loaders: Measures how long training waits for each loader.
+        recorder: Keeps the batches of the current step; None: off.
 
     Attributes:
         hooks: See above.
-        checkpointer: Saves checkpoints between two batches; None: nobody asked for any.
-        resuming: Takes the script to a checkpoint; None: the training is not resumed.
+        checkpointer: Saves checkpoints between two batches; None: off.
+        resuming: Resumes the script from a checkpoint; None: the training is not resumed.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Feeding:
 
     @property
     def traces(self) -> bool:
-        """Whether it is followed what loaders draw."""
+        """Whether draws of loaders are traced."""
         return self._trace is not None
 
     def _begin_trace(self) -> LoaderTrace | None:
         session = self.hooks.session
         if not session.settings.trace:
             return None
-        # Here alone, as below: what nobody asked for is not loaded.
+        # Imported on use, as below.
         from barograph.capture.torch.trace import LoaderTrace
 
         trace = LoaderTrace()
@@ -86,7 +86,7 @@ class Feeding:
         return trace
 
     def begin_checkpointer(self) -> Checkpointer:
-        """Return what saves checkpoints, begun where that was not; without settings it saves none that is not asked."""
+        """Return the checkpointer, created if necessary; without settings it only saves requested checkpoints."""
         if self.checkpointer is not None:
             return self.checkpointer
         from barograph.capture.torch.checkpointer import Checkpointer
@@ -100,29 +100,29 @@ class Feeding:
         return self.checkpointer
 
     def resume(self, resuming: Resuming) -> None:
-        """Let loaders be taken to a checkpoint first."""
+        """Resume loaders from a checkpoint first."""
         self.resuming = resuming
 
     def name_samples(self, source: Source) -> None:
-        """Have samples named by a function of the user's, in the data trace."""
+        """Set the user's function that names samples in the data trace."""
         if self._trace is not None:
             self._trace.name_samples(source)
 
     def dealt_by(self, dealt: Callable[[Any], Dealt | None]) -> None:
-        """Have the data trace ask for the order that another library has drawn for itself."""
+        """Let the data trace get the sample order that another library has drawn."""
         if self._trace is not None:
             self._trace.dealt_by(dealt)
 
     # A pass
 
     def loader_will_begin(self, loader: Any) -> None:
-        """Note how everything stands before a pass, where checkpoints are saved."""
+        """Save the state before a pass, if checkpoints are saved."""
         if self.checkpointer is not None:
             self.checkpointer.will_begin(loader)
 
     @entry_point("starting a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
-        """Note that a data loader begins a pass."""
+        """Note the start of a pass over a data loader."""
         if self.checkpointer is not None:
             self.checkpointer.passes.begins(iterator)
         self._loaders.begins(loader, iterator, secs)
@@ -130,7 +130,7 @@ class Feeding:
             self._trace.note_workers(iterator)
 
     def steps_begin(self, steps: Steps) -> Any:
-        """Return what counts the steps of a loop."""
+        """Return an iterator over the steps of a loop."""
         steps.follow(self)
         if self.resuming is not None and not self.resuming.over:
             return self.resuming.begins(steps)
@@ -141,7 +141,7 @@ class Feeding:
         return iterator
 
     def pass_goes_on(self, iterator: Any, known: Pass) -> None:
-        """Note a pass that a resumed training goes on with."""
+        """Note a pass that a resumed training continues."""
         if self.checkpointer is not None:
             self.checkpointer.passes.adopt(iterator, known)
         loader = known.loader()
@@ -149,7 +149,7 @@ class Feeding:
             self._loaders.goes_on(loader, iterator, known.name.begun)
 
     def pass_is_passed_over(self, iterator: Any, draw: Callable[[Any], Any]) -> Any:
-        """Return what is drawn from a pass that a resumed training is taken through, and note it for the data trace."""
+        """Return the draws of a skipped part of a pass in a resumed training, and add them to the data trace."""
         trace = self._trace
         if trace is None:
             return draw(iterator)
@@ -160,7 +160,7 @@ class Feeding:
         return drawn
 
     def batch_is_passed_over(self, iterator: Any, give: Callable[[Any], Any]) -> Any:
-        """Return a batch of such a pass: it was fed before, so only its place in the pass counts."""
+        """Return a skipped batch: it was used before, so only its position in the pass counts."""
         trace = self._trace
         if trace is None:
             return give(iterator)
@@ -182,7 +182,7 @@ class Feeding:
         if self._trace is not None:
             self._trace.ended(iterator)
 
-    # What is drawn
+    # Draws
 
     def loader_draws(self, iterator: Any) -> None:
         """Note that a loader is about to draw the samples of a batch."""
@@ -195,7 +195,7 @@ class Feeding:
             self._trace.begin_pass(iterator)
 
     def loader_drew(self, iterator: Any, drawn: Any) -> None:
-        """Note the samples of a batch; guarded by itself, since `entry_point` takes longer than the work."""
+        """Note the samples of a batch; with its own guard, since `entry_point` takes longer than the work."""
         session = self.hooks.session
         if self._trace is not None and not session.closed:
             try:
@@ -203,22 +203,22 @@ class Feeding:
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 session.guard.caught(error, "noting which samples were drawn")
 
-    # What comes
+    # Batches
 
     def loader_asked(self, iterator: Any) -> None:
-        """Save a checkpoint where one is due: the script has done all that belongs to the step."""
+        """Save a checkpoint if due: the script has finished its step."""
         if self.checkpointer is not None:
             self.checkpointer.asked(iterator)
 
     @entry_point("waiting for a batch")
     def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
-        """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
+        """Note the waiting time of a batch, and its samples; without a batch, the pass has ended."""
         self._loaders.gave(iterator, secs)
         if self._trace is not None and batch:
             self._trace.gave(iterator, *batch)
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
-        """Keep what a loader gave, where steps are kept, and what it was made of."""
+        """Keep a batch, if steps are kept, and its samples."""
         came = Came(iterator, batch, None if self._trace is None else self._trace.take())
         if self._ahead is None:
             self.feeds(came)
@@ -227,7 +227,7 @@ class Feeding:
 
     @contextlib.contextmanager
     def drawing_ahead(self) -> Iterator[list[Came]]:
-        """Have what loaders give in a `with` block belong to no step yet: `feeds` is to be told when it does."""
+        """Assign batches from loaders in a `with` block to no step yet: `feeds` is called when the script gets them."""
         before, self._ahead = self._ahead, []
         try:
             yield self._ahead
@@ -235,7 +235,7 @@ class Feeding:
             self._ahead = before
 
     def feeds(self, came: Came) -> None:
-        """Note that a batch is in the hands of the script: it feeds the step that comes."""
+        """Note that the script has a batch: it belongs to the next step."""
         if self.checkpointer is not None:
             self.checkpointer.gave(came.iterator, came.batch)
         if self._trace is not None and came.traced is not None:

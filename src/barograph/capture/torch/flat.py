@@ -1,8 +1,8 @@
 """FSDP1's flat parameters: which parameters are pieces of larger ones.
 
-FSDP1 lays all weights of a module end to end and gives each worker a piece of that. What the optimizer holds is the
-piece itself (`use_orig_params=False`), or the share of each parameter that lies in it, in one dimension and often of
-no element at all. Unlike a DTensor neither knows of what it is a part; the module that was wrapped does.
+FSDP1 concatenates all weights of a module and gives each worker a piece of the result. The optimizer has the piece
+itself (`use_orig_params=False`), or the part of each parameter in it, one-dimensional and often empty. Unlike a
+DTensor, neither refers to the whole; the wrapped module does.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ class FlatPiece:
     """A parameter as a piece of a larger one.
 
     Attributes:
-        whole: Elements of the whole, over all workers.
-        here: Elements of it that this worker answers for: without what only fills the piece up, and none where
-            pieces are replicated too (hybrid sharding) and another worker answers.
+        whole: Number of elements of the whole, over all workers.
+        here: Number of elements that this worker reports: without padding, and none if pieces are also replicated
+            (hybrid sharding) and another worker reports them.
     """
 
     whole: int
     here: int
 
     def own(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return what this worker answers for of a tensor that belongs to the parameter."""
+        """Return the part of a parameter's tensor that this worker reports."""
         return tensor if tensor.numel() == self.here else tensor.detach().reshape(-1)[: self.here]
 
 
 def wrapped_within(module: nn.Module) -> nn.Module | None:
-    """Return the first part of a model, or the whole of it, that FSDP1 was put around; None: there is none."""
+    """Return the first part of a model, or the model, that FSDP1 wraps; None: there is none."""
     return next((part for part in module.modules() if type(part).__name__ == _FLAT), None)
 
 
 def has_flat_parts(module: nn.Module) -> bool:
-    """Return whether FSDP1 was put around a model, or around parts of it."""
+    """Return whether FSDP1 wraps a model or parts of it."""
     return wrapped_within(module) is not None
 
 
 def flat_pieces(module: nn.Module) -> Iterator[tuple[torch.Tensor, FlatPiece]]:
-    """Yield each parameter of a model that is a piece of a flat one, and how.
+    """Yield each parameter of a model that is a piece of a flat one, and its piece.
 
-    Where FSDP1 splits nothing (`NO_SHARD`, or one worker) parameters are whole, and there is none.
+    If FSDP1 splits nothing (`NO_SHARD`, or one worker), parameters are whole, and nothing is yielded.
     """
     for part in module.modules():
-        # It has none before it has any parameters of its own, or is being made.
+        # It has none before it has its own parameters, or during construction.
         handle = getattr(part, "_handle", None) if type(part).__name__ == _FLAT else None
         if handle is not None and handle.uses_sharded_strategy:
             yield from _pieces(handle.flat_param, predictions=_answers(part))
 
 
 def hybrid_group(module: nn.Module | None) -> Any:
-    """Return the group of workers that hold the same piece as this one, in hybrid sharding; else None."""
+    """Return the group of workers with the same piece, in hybrid sharding; else None."""
     return getattr(module, "_inter_node_pg", None) if type(module).__name__ == _FLAT else None
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
 
 _STEPS_ALONE = 10
-"""Steps after which a script in which nothing but what was handed over was trained is taken to go on like that."""
+"""Number of steps after which a script that has only trained passed models is expected to continue like that."""
 
 
 class ForwardRecorder:
@@ -37,20 +37,20 @@ class ForwardRecorder:
 
     Args:
         hooks: State shared by the hooks.
-        names: The models, which become known here.
-        optimizers: Of the script.
-        phase: What the script is doing.
-        only: Record the models that were handed over, and no others.
-        outputs, losses, facts, data: Who is told of what comes out, of losses, of what was called, of what went in.
+        names: The models, which are discovered here.
+        optimizers: Optimizers of the script.
+        phase: Activity of the script.
+        only: Record only models that the script passes.
+        outputs, losses, facts, data: Record outputs, losses, facts and inputs.
         feeding: Knows whether checkpoints are saved.
-        recorder: Keeps what a step is made of; None: nobody does.
+        recorder: Keeps inputs of steps; None: off.
 
     Attributes:
         hooks: See above.
-        seen: A forward pass was heard since the last backward pass.
-        hears_evaluation: It listens because of an evaluation.
-        wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
-            trains models that were not handed over, or it is not known yet that it does not.
+        seen: A forward pass was observed since the last backward pass.
+        hears_evaluation: It observes because of an evaluation.
+        wary: It observes every step, since only a forward pass shows whose loss comes next: the script trains other
+            models than the passed ones, or may do so.
     """
 
     def __init__(
@@ -104,14 +104,14 @@ class ForwardRecorder:
         self._listen(True)
 
     def stand_aside(self) -> None:
-        """Hear nothing until `take_part`."""
+        """Observe nothing until `take_part`."""
         self._listen(False)
         self._is_aside = True
 
     def prepare(self, mask: int) -> None:
-        """Listen to the forward passes of the step that comes next, where anything is taken of them."""
+        """Observe the forward passes of the next step, if anything of them is recorded."""
         self.hears_evaluation = False
-        self._hooks.all_again()  # also where a pass was broken off
+        self._hooks.all_again()  # also after an aborted pass
         if self.wary and not self._strangers:
             self._own_steps += 1
             self.wary = self._own_steps < _STEPS_ALONE or self._recorder is not None
@@ -119,19 +119,19 @@ class ForwardRecorder:
                      or self._recorder is not None)
 
     def hear_next(self) -> None:
-        """Listen to the step that comes, of which nothing but numbers is taken: its model may be a new one."""
+        """Observe the next step, although only numbers are recorded: its model may be new."""
         self._listen(True)
 
     def beware(self) -> None:
-        """Note that the script trains a model that was not handed over: from now on each step is listened to."""
+        """Note that the script trains a model that was not passed: from now on each step is observed."""
         if not self.wary:
-            # Of the step under way it is not known what was called: the next loss is let pass.
+            # The models called in the current step are unknown, so the next loss is ignored.
             self.wary = self.seen = True
             self._listen(True)
         self._strangers = True
 
     def expects_backward(self) -> bool:
-        """Return whether the backward pass that begins now is one of a model that is recorded."""
+        """Return whether the backward pass that starts now belongs to a recorded model."""
         if self.wary and not self.seen:
             self.beware()
             return False
@@ -139,21 +139,21 @@ class ForwardRecorder:
         return True
 
     def is_strange(self, optimizer: Any) -> bool:
-        """Return whether an optimizer trains nothing that was handed over, where only that is recorded."""
+        """Return whether an optimizer trains no passed model, if only those are recorded."""
         if not self._only or any(self._names.parameter(item) is not None for item in parameters_of(optimizer)):
             return False
         if not self.wary:
-            # Nobody listened to whose the losses of this step are.
+            # The model of this step's losses was not observed.
             self._phase.train.losses.clear()
         self.beware()
         return True
 
     def call_before_pass(self, action: Callable[[], None]) -> None:
-        """Have `action` called when the forward pass of a model begins, before anything of it is recorded."""
+        """Call `action` at the start of a model's forward pass, before anything of it is recorded."""
         self._before_pass = action
 
     def _listen(self, wanted: bool) -> None:
-        """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
+        """Install or remove the hooks: each costs some microseconds per module, even if it does nothing."""
         if wanted:
             self._session.publish_collected()
         if wanted and not self._is_aside:
@@ -165,7 +165,7 @@ class ForwardRecorder:
     # An evaluation
 
     def mode_set(self, training: bool) -> None:
-        """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
+        """Observe the forward passes of the evaluation that starts, if it is recorded."""
         if not (training or self.heard or self._place.busy):
             self._await_evaluation(Mode.EVAL)
 
@@ -175,13 +175,13 @@ class ForwardRecorder:
 
     def hear_evaluation(self, mode: Mode) -> None:
         if self._data.asked_in_evaluations:
-            # Also where nothing is taken of it now: only the passes tell over which data it goes.
+            # Also if nothing of it is recorded now: only the passes show which data it uses.
             self._phase.evaluation_mask_for(mode)
             self.hears_evaluation = True
             self._listen(True)
 
     def gradients_turned_off(self) -> None:
-        """Listen, where nobody does: an evaluation may follow."""
+        """Start observing, because an evaluation may follow."""
         if not (self.heard or self._place.busy) and self._facts.wants_to_hear():
             self._hear()
 
@@ -196,7 +196,7 @@ class ForwardRecorder:
         if torch.compiler.is_compiling():
             return
         place = self._place
-        # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
+        # A model within its own forward pass starts another: the one before raised, so no hook reported its end.
         if (place.root is None or place.root is module) and not place.busy:
             self._before_pass()
             if not (self._allowance.light and self._enters_lightly(module, args)):
@@ -208,10 +208,10 @@ class ForwardRecorder:
                     self._hooks.only(module)
 
     def _enters_lightly(self, module: nn.Module, args: Any) -> bool:
-        """Begin a training pass of the same model as the last one, of which nothing is taken but a returned loss.
+        """Start a training pass of the same model as before, of which only a returned loss is recorded.
 
         Returns:
-            False if the pass has to be looked at in full: it may be another model's, or no training.
+            False if the pass must be inspected fully: it may be another model's, or not training.
         """
         root, session, phase = self._light_root, self._session, self._phase
         if root is None or self._light_module() is not module or not module.training:
@@ -233,7 +233,7 @@ class ForwardRecorder:
         return True
 
     def _asks_nothing_inside(self, module: nn.Module) -> bool:
-        # A compiled model would be compiled again for other hooks; replicas of a parallel one are heard one by one.
+        # Other hooks would recompile a compiled model; replicas of a parallel one are observed separately.
         is_asked = self._place.mode is not None and self._place.mask
         return not (is_asked or self._outputs.always or isinstance(module, nn.DataParallel))
 
@@ -245,7 +245,7 @@ class ForwardRecorder:
         place.enter(module)
         root = self._root_of(module)
         if root is None:
-            # Perhaps a known model is inside, as in a wrapper of one that was handed over.
+            # It may contain a known model, such as a wrapper of a passed one.
             place.forget_root()
             return
         self._facts.called(root)
@@ -274,32 +274,32 @@ class ForwardRecorder:
             self._light_module, self._light_root = weakref.ref(module), root
 
     def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
-        """Record what a model is called with: by position before it runs, which may change it, else after."""
+        """Record the inputs of a model: positional ones before it runs, which may change them, others after."""
         name, mask = self._names.module(module), self._place.take_fed()
         if name is not None:
             buffer = self._phase.buffer_of(mode)
             self._data.fed(module, name.root, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
     def _root_of(self, module: nn.Module) -> Root | None:
-        """Return the model that a module is or belongs to; None where it is not to be recorded."""
+        """Return the model that a module is or belongs to; None if it is not recorded."""
         name = self._names.module(module)
         if name is None and getattr(module, "_is_replica", False):
             name = self._outputs.adopt_replica(module)
         if name is None and not self._only and next(module.parameters(), None) is not None:
             self._names.add_root(module)
         self.settle_names()
-        # A whole that holds this model may have been found, and taken its place.
+        # A larger model that contains this one may have been found and replaced it.
         found = self._names.module(module)
         return found.root if found is not None else None
 
     def settle_names(self) -> None:
-        """Before anything is named: find the other models of this script, if it has several."""
+        """Find the other models of this script, if it has several, before anything is named."""
         if self._names.frozen:
             return
         with self._session.startup.timed():
             self._names.freeze([] if self._only else self._optimizers.survey())
             if self._feeding.checkpointer is not None:
-                self._names.label_all()  # as a script that is resumed will
+                self._names.label_all()  # as a resumed script will
             self._session.counts.note_loaded(self._optimizers.steps_loaded())
 
     def _is_trained(self, root: Root) -> bool:
@@ -311,7 +311,7 @@ class ForwardRecorder:
             return True
         if self._recorder is None or any(known is root for known in self._looked_for):
             return False
-        # Another training may begin with it, whose first step is to be held as well as any.
+        # Another training may start with it, whose first step must be checked, too.
         self._looked_for.append(root)
         self._optimizers.look_again()
         return self._is_held(module)
@@ -328,7 +328,7 @@ class ForwardRecorder:
         if place.root is None or place.busy:
             return
         if output is None and sys.exc_info()[0] is not None:
-            place.leave()  # it has raised
+            place.leave()  # it raised
             return
         if module is place.root and self._allowance.light and self._takes_lightly(module, output):
             self._session.progress.times.forward.ended()
@@ -344,7 +344,7 @@ class ForwardRecorder:
             place.leave()
 
     def _takes_lightly(self, module: nn.Module, output: Any) -> bool:
-        """Record the losses that a model returns in a step of which only numbers are taken; False: look in full."""
+        """Record the losses that a model returns in a step with only numbers; False: inspect it fully."""
         place, session = self._place, self._session
         if place.mode is not Mode.TRAIN or place.mask or place.fed_mask or self._recorder is not None or (
                 session.closed or in_backward() or in_transform()):
@@ -380,12 +380,12 @@ class ForwardRecorder:
 
 
 def _rows(args: Any) -> int:
-    """Return how many samples a model is called with; 0 where that is not known."""
+    """Return the number of samples of a model's call; 0 if unknown."""
     first = args[0] if args else None
     return first.size(0) if isinstance(first, torch.Tensor) and first.dim() else 0
 
 
 def _is_hollow(args: Any) -> bool:
-    """Return whether a model is called with tensors that have a shape and no elements, to find out what it returns."""
+    """Return whether a model is called with tensors without elements, to infer the shapes of its outputs."""
     return any(isinstance(item, torch.Tensor) and (item.is_meta or type(item).__name__ == "FakeTensor")
                for item in args)

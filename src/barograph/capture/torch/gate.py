@@ -1,4 +1,4 @@
-"""The gate before an update: checks whether the gradients are fit for it."""
+"""The gate before an update: checks whether the gradients are acceptable."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from barograph.model.capsule import ANOTHER_WORKER, Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 _GRAVE = 1024.0
-"""What a worker tells the others of a step that is not finite; of one that it holds otherwise, 1."""
+"""Value that a worker sends to the others for a non-finite step; 1 for one withheld for another reason."""
 
 
 class Gate:
     """Checks the gradients of a step before they are used.
 
-    One pass over them, and one wait for a device: the norm of a tensor is not finite if any of its elements is not. In
-    memory, where a finite step cannot be held, no norm is taken: they are read once, to see whether they are finite.
+    One pass over them, and one wait for a device: the norm of a tensor is non-finite if any element is. In host memory,
+    without conditions on finite steps, no norm is computed: they are read once, to check whether they are finite.
 
     Args:
-        settings: What it holds beyond what is not finite.
-        end: As of `AskedFor`.
+        settings: Conditions besides non-finite values.
+        end: As in `AskedFor`.
     """
 
     def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
@@ -41,20 +41,20 @@ class Gate:
         self, slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int = 0, optimizer: str = "",
         scale: torch.Tensor | None = None, clips: BeforeClip | None = None, share: Share | None = None,
     ) -> Verdict | None:
-        """Return why a step is to be held; None where it may pass.
+        """Return why a step must be withheld; None if it may pass.
 
         Args:
-            slots: The parameters of the optimizer that is about to step.
-            losses: What backward passes of this step started from.
-            step: As the user counts.
-            optimizer: Its label.
-            scale: That the gradients still carry, as a fused optimizer takes it out of them itself; None: none.
-            clips: What they were before they were clipped; None: as they are.
-            share: Tells the other workers of a training, which hold the step together; None: there are none.
+            slots: Parameters of the optimizer that is about to step.
+            losses: Roots of this step's backward passes.
+            step: Step number as the user counts.
+            optimizer: Label of the optimizer.
+            scale: Scale of the gradients, if a fused optimizer removes it itself; None: none.
+            clips: Measurements before clipping; None: not clipped.
+            share: Shares the result with the other workers, which withhold the step together; None: there are none.
 
         Raises:
-            SettingsError: The user's own function is not where the settings say.
-            Exception: Whatever that function raises.
+            SettingsError: The user's function does not exist.
+            Exception: The user's function raised it.
         """
         known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
         if share is None and not self._settings.may_hold_finite and _is_fit(known, losses, clips):
@@ -90,7 +90,7 @@ class Gate:
     def _not_finite(
         known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, clips: BeforeClip | None, numbers: dict[str, float]
     ) -> Verdict | None:
-        # Squares of finite numbers may go beyond the range: a norm like that is beyond every bound, and no NaN.
+        # Squares of finite numbers may overflow: such a norm exceeds every bound, and is not NaN.
         bad = [slot.path for (slot, gradient), norm in zip(known, seen.norms, strict=True)
                if not math.isfinite(norm) and not is_finite(gradient)]
         if bad:
@@ -108,7 +108,7 @@ def update_seen(
     slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int, optimizer: str,
     scale: torch.Tensor | None = None, clips: BeforeClip | None = None,
 ) -> UpdateSeen:
-    """Return what a function of the user's own is told of a step; arguments as of `Gate.looks`."""
+    """Return the measurements of a step for the user's function; arguments as in `Gate.looks`."""
     known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
     return _told(known, _seen(known, losses, scale, clips), step, optimizer)
 
@@ -121,7 +121,7 @@ def _told(known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, step: int, op
 def _is_fit(
     known: Sequence[tuple[Slot, torch.Tensor]], losses: Sequence[torch.Tensor], clips: BeforeClip | None
 ) -> bool:
-    """Return whether nothing is wrong with a step, as far as that is seen at once."""
+    """Return whether a step is acceptable, as far as that is known without waiting."""
     numbers = [root for root in losses if root.numel() == 1]
     return (plainly_finite([*(gradient for _, gradient in known), *numbers])
             and not (clips is not None and clips.lost([slot for slot, _ in known]))
@@ -130,7 +130,7 @@ def _is_fit(
 
 
 def _mean(root: torch.Tensor) -> torch.Tensor:
-    """Return what a backward pass started from as one number, in a tensor of one axis."""
+    """Return the root of a backward pass as one number, in a tensor with one axis."""
     return wide(part_of(root)).mean().reshape(1)
 
 
@@ -139,9 +139,9 @@ class _Seen:
     """Values of a step that were read together.
 
     Attributes:
-        norms: Of each gradient.
-        before_clip: Likewise, as they were before they were clipped.
-        losses: What backward passes started from.
+        norms: Norm of each gradient.
+        before_clip: Norms before clipping.
+        losses: Roots of backward passes.
     """
 
     norms: list[float]

@@ -1,7 +1,7 @@
 """FSDP2's gathered parameters: the full tensors that a forward pass reads and a loss reaches.
 
-FSDP2 has no public way from one to the other. It keeps a record of each parameter, and those are looked at here; where
-a version of torch has none of that kind, nothing is yielded, and nothing is said of who is reached.
+FSDP2 has no public mapping between them. It keeps a record of each parameter, which is read here; for torch versions
+without such records nothing is yielded, and reachability is not reported.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch import distributed, nn
 
 
 def wholes_of(modules: Iterable[nn.Module | None]) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Yield each parameter that FSDP2 has split, with the whole of it; None: that was never gathered.
+    """Yield each parameter split by FSDP2, with its full tensor; None: it was never gathered.
 
     Args:
-        modules: Models; None among them is one that is gone.
+        modules: Models; None for one that no longer exists.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         return
@@ -26,7 +26,7 @@ def wholes_of(modules: Iterable[nn.Module | None]) -> Iterator[tuple[torch.Tenso
             for record in _records_of(part):
                 split = getattr(record, "sharded_param", None)
                 if isinstance(split, torch.Tensor):
-                    # Made when it is gathered for the first time, and the same from then on.
+                    # Created at the first gathering, and the same object from then on.
                     yield split, getattr(record, "_unsharded_param", None)
 
 

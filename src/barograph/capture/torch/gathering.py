@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 MOST_COLUMNS = 1 << 20
-"""Columns of one step or one evaluation that are gathered; what comes after them is not looked at."""
+"""Maximum number of columns per step or evaluation; further ones are ignored."""
 
 _PIECES = 64
 
@@ -27,12 +27,12 @@ Tell = Callable[["StepBuffer", "NDArray[np.float64] | NDArray[np.int64]", bool],
 class Gathering:
     """Columns of one kind, collected per micro-batch: labels or digests.
 
-    What lies in memory is there at once. What lies on a device stays there until the step or the evaluation ends,
-    and is then copied behind the step's own work: nothing waits.
+    Tensors in host memory are available at once. Tensors on a device stay there until the step or the evaluation ends,
+    and are then copied after the step's own work: nothing blocks.
 
     Args:
-        tell: Called once with the buffer, all columns side by side, and whether this was training: at the end of
-            the step or, where they come from a device, in the writer's thread.
+        tell: Called once with the buffer, all columns concatenated, and whether this was training: at the end of the
+            step or, for columns from a device, in the writer's thread.
     """
 
     __slots__ = ("_columns", "_pieces", "_tell")
@@ -48,10 +48,10 @@ class Gathering:
         return self._columns >= MOST_COLUMNS
 
     def add(self, piece: torch.Tensor) -> None:
-        """Gather more columns.
+        """Add columns.
 
         Args:
-            piece: The last axis is that of the columns; all pieces have the same other axes and type.
+            piece: Its last axis is that of columns; all pieces have the same other axes and type.
         """
         self._columns += piece.shape[-1]
         self._pieces.append(piece.detach())
@@ -59,7 +59,7 @@ class Gathering:
             self._pieces = [self._joined()]
 
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
-        """End the gathering: tell now, or have it told later where something is on its way from a device."""
+        """End the collection: report now, or later if a transfer from a device is pending."""
         if not self._pieces:
             return
         joined = self._joined()
@@ -73,13 +73,13 @@ class Gathering:
     def _joined(self) -> torch.Tensor:
         if len(self._pieces) == 1:
             return self._pieces[0]
-        # The parts of a model may lie on several devices.
+        # The parts of a model may be on several devices.
         device = self._pieces[0].device
         return torch.cat([piece.to(device, non_blocking=True) for piece in self._pieces], dim=-1)
 
 
 def evenly(count: int, most: int, device: torch.device) -> torch.Tensor | None:
-    """Return the places of at most `most` of `count` elements, evenly spread; None: all of them.
+    """Return the indices of at most `most` of `count` elements, evenly spread; None: all of them.
 
     Example:
         >>> evenly(10, 4, torch.device("cpu")).tolist()
@@ -91,13 +91,13 @@ def evenly(count: int, most: int, device: torch.device) -> torch.Tensor | None:
 
 
 def gather(buffer: StepBuffer, name: str, tell: Tell, piece: torch.Tensor) -> None:
-    """Add to the gathering of that name in a buffer, a new one if there is none.
+    """Add to the collection with that name in a buffer, or to a new one.
 
     Args:
-        buffer: Of the step or the evaluation.
-        name: What is gathered; the same name means the same kind of columns.
-        tell: What becomes of them, where this is the first piece.
-        piece: One more; a tensor of our own, since it is read when the step ends.
+        buffer: Buffer of the step or the evaluation.
+        name: Name of the collection; the same name means the same kind of columns.
+        tell: Reports the columns; used for the first piece.
+        piece: The new piece; a separate tensor, since it is read when the step ends.
     """
     gathering = buffer.gathered.get(name)
     if gathering is None:
@@ -107,13 +107,13 @@ def gather(buffer: StepBuffer, name: str, tell: Tell, piece: torch.Tensor) -> No
 
 
 def gather_share(buffer: StepBuffer, key: Key, hits: torch.Tensor, of: torch.Tensor | None = None) -> None:
-    """Have the share of those that hold recorded, over all calls of the step or the evaluation.
+    """Record a share of true values, over all calls of the step or the evaluation.
 
     Args:
-        buffer: Of the step or the evaluation.
-        key: Of the share.
-        hits: Of type bool, any shape.
-        of: Likewise: which of them are looked at; None: all.
+        buffer: Buffer of the step or the evaluation.
+        key: Key of the share.
+        hits: Boolean tensor of any shape.
+        of: Boolean tensor of the elements to count; None: all.
     """
 
     def tell(late: StepBuffer, columns: NDArray[np.float64] | NDArray[np.int64], training: bool) -> None:
@@ -127,5 +127,5 @@ def gather_share(buffer: StepBuffer, key: Key, hits: torch.Tensor, of: torch.Ten
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the numbers as float64; as float32 where the device has no more."""
+    """Return the numbers as float64; as float32 if the device does not support it."""
     return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)

@@ -13,7 +13,7 @@ GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, rando
 
 
 def state_of(generator: Any) -> Any:
-    """Return where a generator stands."""
+    """Return the state of a generator."""
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     if isinstance(generator, random.Random):
@@ -22,7 +22,7 @@ def state_of(generator: Any) -> Any:
 
 
 def put_state(generator: Any, state: Any) -> None:
-    """Let a generator stand where it stood; what is none is left alone."""
+    """Restore the state of a generator; other objects are unchanged."""
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
@@ -32,7 +32,7 @@ def put_state(generator: Any, state: Any) -> None:
 
 
 def generators_of(loader: Any) -> dict[str, Any]:
-    """Return the generators that a loader, its samplers and its data hold, by name."""
+    """Return the generators of a loader, its samplers and its data set, by name."""
     batches = getattr(loader, "batch_sampler", None)
     holders = {"loader": loader, "sampler": getattr(loader, "sampler", None), "batch_sampler": batches,
                "batch_sampler.sampler": getattr(batches, "sampler", None), "dataset": getattr(loader, "dataset", None)}
@@ -41,11 +41,11 @@ def generators_of(loader: Any) -> dict[str, Any]:
 
 
 def states_of(generators: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where generators stand."""
+    """Return the states of generators."""
     return {name: state_of(item) for name, item in generators.items()}
 
 
 def put_states(generators: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-    """Let generators stand where they stood."""
+    """Restore the states of generators."""
     for name, state in states.items():
         put_state(generators.get(name), state)

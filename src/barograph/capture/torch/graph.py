@@ -1,7 +1,7 @@
 """Walks the autograd graph behind a tensor: operations, shapes, parameters.
 
-Nothing here keeps a graph alive or makes it compute: nodes are held for one walk, and a saved tensor that a
-hook has packed away (activation checkpointing would recompute the forward pass for it) is not unpacked.
+Nothing here keeps a graph alive or triggers computation: nodes are referenced during one walk, and a saved tensor
+packed by a hook (activation checkpointing would recompute the forward pass for it) is not unpacked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _operation(name: str) -> str:
 
 
 def operation(node: Any) -> str:
-    """Return what a node of the graph does.
+    """Return the name of a node's operation.
 
     Example:
         >>> operation(torch.ones(2, requires_grad=True).log().grad_fn)
@@ -37,12 +37,12 @@ def operation(node: Any) -> str:
 
 
 def sources(node: Any) -> list[Any]:
-    """Return the nodes that made what went into this one; constants have none."""
+    """Return the nodes that made this one's inputs; constants have none."""
     return [source for source, _ in node.next_functions if source is not None]
 
 
 def shape(node: Any) -> tuple[int, ...] | None:
-    """Return the shape of what a node made (of the first, where there are several); None where that is not told.
+    """Return the shape of a node's (first) result; None if unknown.
 
     Example:
         >>> shape(torch.ones(2, 3, requires_grad=True).exp().grad_fn)
@@ -53,13 +53,13 @@ def shape(node: Any) -> tuple[int, ...] | None:
 
 
 def saved(node: Any, name: str) -> torch.Tensor | None:
-    """Return a tensor that a node keeps for the backward pass; None where there is none, or it is packed away."""
+    """Return a tensor saved for the backward pass; None if there is none, or it is packed."""
     data = getattr(getattr(node, f"_raw_saved_{name}", None), "data", None)
     return in_memory(data) if isinstance(data, torch.Tensor) else None
 
 
 def saved_axis(node: Any) -> int | None:
-    """Return the axis that a node ran over, from the end if it is negative; None where it keeps none."""
+    """Return the saved axis of a node, from the end if negative; None without one."""
     axis = getattr(node, "_saved_dim", None)
     if not isinstance(axis, int):
         return None
@@ -67,7 +67,7 @@ def saved_axis(node: Any) -> int | None:
 
 
 def given_tensors(tensors: Any) -> list[torch.Tensor]:
-    """Return the tensors that a backward pass was given: one, several, or none."""
+    """Return the roots of a backward pass: one, several, or none."""
     given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
     return [tensor for tensor in given if isinstance(tensor, torch.Tensor)]
 
@@ -81,12 +81,12 @@ class Walk:
     """One breadth-first walk over the ancestors of some nodes.
 
     Args:
-        roots: Where it begins.
-        most_nodes: Nodes after which it stops.
-        most_secs: Time after which it stops.
+        roots: Start nodes.
+        most_nodes: Maximum number of nodes.
+        most_secs: Time limit.
 
     Attributes:
-        whole: It came to the end of the graph.
+        whole: It reached the end of the graph.
     """
 
     def __init__(self, roots: Iterable[Any], *, most_nodes: int, most_secs: float) -> None:
@@ -96,7 +96,7 @@ class Walk:
         self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
-        # Also what keeps the nodes from being made anew, as other objects, while we walk.
+        # This also keeps node objects alive, which would otherwise be recreated during the walk.
         seen = dict.fromkeys(self._roots)
         waiting = deque(seen)
         until = time.perf_counter() + self._most_secs

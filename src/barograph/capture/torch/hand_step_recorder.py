@@ -1,4 +1,4 @@
-"""Records steps that a script makes by hand, without an optimizer."""
+"""Records steps that a script makes without an optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from barograph.capture.torch.step_bounds import StepBounds
 
 
 class HandStepRecorder:
-    """Looks whether weights have moved since the last backward pass, and records the step if they have.
+    """Checks whether weights have changed since the last backward pass, and records the step if they have.
+
+    Args:
+        hooks: State shared by the hooks.
+        by_hand: Has the earlier weights.
+        optimizers: Optimizers of the script.
+        phase: The current step and evaluation.
+        recorders: Read tensors.
+        forwards: Determines names.
+        bounds: Starts and ends steps.
+        only: Record only passed models; steps of other tensors are not detected.
+        held: The flight recorder is on, which cannot withhold these steps.
 
     Args:
         hooks: State shared by the hooks.
@@ -48,7 +59,7 @@ class HandStepRecorder:
         self._held = held
 
     def backward_begins(self, tensors: Any) -> None:
-        """Note from which tensors a backward pass starts."""
+        """Note the roots of a backward pass."""
         if self._by_hand.watches and not (self._only or self._session.script.explicit_steps):
             self._by_hand.backward_begins(tensors)
 
@@ -73,10 +84,10 @@ class HandStepRecorder:
             self._by_hand.keep_gradients(entry.slots)
 
     def look(self, tensors: Any = None) -> None:
-        """Record the step that the script has made by hand since the last backward pass, if it has.
+        """Record the step that the script has made without an optimizer since the last backward pass, if any.
 
         Args:
-            tensors: A backward pass starts from them; None: none begins.
+            tensors: Roots of a backward pass that starts now; None: none starts.
         """
         if self._by_hand.waits and not (self.hooks.place.busy or in_backward()) and (
                 self._by_hand.moved() or (tensors is not None and self._by_hand.replaced(tensors))):
@@ -84,7 +95,7 @@ class HandStepRecorder:
             self._session.steering.raise_if_stopped()
 
     def take_last(self) -> None:
-        """Record the last step when the run closes; where there was none at all, say so."""
+        """Record the last step when the run closes; if there was none at all, report that."""
         if self._by_hand.waits and (self._by_hand.moved() or self._by_hand.replaces):
             self._take()
         backwards = self._phase.backwards

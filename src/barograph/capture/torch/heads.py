@@ -1,7 +1,7 @@
 """Finds parallel paths in the graph of a loss: an actor and a critic, two towers.
 
-A head is the first layer behind the loss. Each layer gets the heads it feeds as bits; layers without a common one have
-nothing to do with each other's gradients.
+A head is the first layer behind the loss. Each layer gets the heads it feeds as bits; layers without a common head do
+not share gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from barograph.capture.torch.graph import operation, sources
 
 _MOST_HEADS = 52
-"""Facts are numbers, which hold whole ones up to 2**53."""
+"""Maximum number of heads: facts are floating-point numbers, which represent integers up to 2**53."""
 _MOST_LAYERS = 500
 
 
@@ -27,16 +27,16 @@ class Heads:
         self._count = 0
 
     def walked(self, nodes: Sequence[Any], *, begins: bool) -> None:
-        """Take in the nodes of one graph.
+        """Add the nodes of one graph.
 
         Args:
-            nodes: All of them, the root first.
+            nodes: All nodes, the root first.
             begins: It is the first backward pass of a step.
         """
         if begins:
             self._of, self._count = {}, 0
         fed: dict[Any, int] = {}
-        # Nodes are numbered as they were made: what uses another has the greater number.
+        # Nodes are numbered in order of creation, so a node has a greater number than its inputs.
         waiting = [(-node._sequence_nr(), place, node) for place, node in enumerate(nodes)
                    if operation(node) != "AccumulateGrad"]
         heapq.heapify(waiting)
@@ -53,7 +53,7 @@ class Heads:
                 self._of[id(leaf)] = self._of.get(id(leaf), 0) | fed[node]
 
     def told(self, layers: Mapping[str, torch.Tensor]) -> dict[str, int]:
-        """Return the heads of each layer; nothing where all have one in common, or there are too many.
+        """Return the heads of each layer; empty if all share one, or there are too many.
 
         Args:
             layers: Path to one parameter of each.
@@ -66,7 +66,7 @@ class Heads:
 
 
 def _leaf(node: Any) -> Any:
-    """Return the node of a parameter that is handed on as it is, perhaps transposed; else None."""
+    """Return the node of a parameter that is passed on unchanged, perhaps transposed; else None."""
     while node is not None and operation(node) in ("T", "Transpose", "View", "ToCopy"):
         node = next(iter(sources(node)), None)
     return node if node is not None and operation(node) == "AccumulateGrad" else None

@@ -8,6 +8,6 @@ import torch
 
 
 def inner_optimizer(optimizer: Any) -> Any:
-    """Return the optimizer that makes the steps of one of fastai's: torch's in an `OptimWrapper`, else itself."""
+    """Return the optimizer that makes fastai's steps: torch's in an `OptimWrapper`, else the object itself."""
     inner = getattr(optimizer, "opt", None)
     return inner if isinstance(inner, torch.optim.Optimizer) else optimizer

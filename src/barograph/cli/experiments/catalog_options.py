@@ -1,4 +1,4 @@
-"""Shared by commands that query a catalog: its location and its updates."""
+"""Catalog access for commands: location and update."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _DAMAGE_SHOWN = 3
 
 
 def open_catalog(root: str | None, *, make: bool = False, names: Sequence[str] = ()) -> Catalog:
-    """Return the catalog of a root of runs, with what was told and recorded since it was last looked at.
+    """Return the catalog of a root of runs, updated with recent changes.
 
-    What cannot be read is printed on standard error: errors of the runs that are named, and the number of others.
+    Unreadable data is printed on standard error: errors of the named runs, and the number of the others.
 
     Args:
-        root: Directory or URL; None: the usual one.
-        make: Something is to be put there: a directory that is not there is made.
-        names: Names, IDs or places of runs that the command is about.
+        root: Directory or URL; None: the default.
+        make: The caller writes to it, so create a missing directory.
+        names: Names, IDs or paths of the command's runs.
 
     Raises:
-        NotARun: There is no such directory.
-        CatalogUnavailable, NewerCatalog, MissingExtra, SettingsError, StoreError: It cannot be used.
+        NotARun: The directory does not exist.
+        CatalogUnavailable, NewerCatalog, MissingExtra, SettingsError, StoreError: The catalog cannot be used.
     """
     from barograph.experiments.handle import catalog_at
 
@@ -69,13 +69,13 @@ def _tell_damage(fed: Fed, places: Collection[str]) -> None:
 
 
 def _places_of(catalog: Catalog, names: Sequence[str]) -> Collection[str]:
-    """Return the URLs of the runs that are named, as far as there are any."""
+    """Return the URLs of those names that are runs."""
     from barograph.errors import BarographError
     from barograph.store.urls import store_from_url
 
     places = {name for name in names if "://" in name or os.path.lexists(name)}
     for name in names:
-        with contextlib.suppress(BarographError):  # raised again by the command, which looks for the same name
+        with contextlib.suppress(BarographError):  # the command looks up the same name and raises it
             places |= {str(place)} if (place := catalog.item(name).facts["place"]) else set()
     return {store_from_url(place).url for place in places}
 
@@ -85,10 +85,10 @@ def _say(text: str) -> None:
 
 
 def refuse_missing(root: str | None) -> None:
-    """Raise where a root was named that is not there: to look somewhere by mistake must not make a folder there.
+    """Raise if a named root does not exist: a lookup must not create a folder.
 
     Raises:
-        NotARun: There is no such directory.
+        NotARun: The directory does not exist.
     """
     from barograph.cli.opening import nearest_folder
     from barograph.errors import NotARun
@@ -98,15 +98,15 @@ def refuse_missing(root: str | None) -> None:
 
 
 def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
-    """Return the catalog that knows what is named, as `open_catalog` does.
+    """Return the catalog that contains the named items, see `open_catalog`.
 
     Args:
-        names: Names, identities, or places of runs.
-        root: Of the runs; None: as usual, but where a place is named that lies elsewhere the folder above it that has a
-            catalog, or else the one that it is in.
+        names: Names, IDs or paths of runs.
+        root: Root of the runs; None: the default, or for a path outside it, the folder above it that has a catalog, or
+            else the one that contains it.
 
     Raises:
-        SettingsError: Places are named that are in several roots.
+        SettingsError: The paths are in several roots.
     """
     from barograph.experiments.roots import root_of_places
 
@@ -114,7 +114,7 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
 
 
 def progress_on_terminal(done: int, total: int) -> None:
-    """Say on a terminal how many of many runs, or of what was told of them, have been read."""
+    """Show progress on a terminal: how many runs, or journal entries, have been read."""
     if total >= _MANY and os.isatty(2):
         end = "\n" if done >= total else ""
         print(f"\rbarograph: {done} of {total} read", end=end, file=sys.stderr, flush=True)

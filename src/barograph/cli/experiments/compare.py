@@ -1,4 +1,4 @@
-"""`barograph compare`: what differs between runs, and whether the difference is more than noise."""
+"""`barograph compare`: show how runs differ, and whether the difference exceeds noise."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def print_differences(
     """Print the differences between runs; arguments as in the command.
 
     Raises:
-        UnknownItem: There is none of that name.
-        SettingsError, UnknownKey: What was asked for is not there.
+        UnknownItem: No item has that name.
+        SettingsError, UnknownKey: The requested data does not exist.
     """
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names]
@@ -60,7 +60,7 @@ def print_groups(
     """Print the results of groups of runs, and whether the best is better than the next; arguments as in the command.
 
     Raises:
-        UnknownItem, UnknownName, SettingsError, SearchError: What was asked for is not there.
+        UnknownItem, UnknownName, SettingsError, SearchError: The requested data does not exist.
     """
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names] if names else catalog.find(search)

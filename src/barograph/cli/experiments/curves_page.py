@@ -30,9 +30,9 @@ def print_curves(
     """Print a metric of runs; arguments as in the command.
 
     Raises:
-        UnknownItem: There is no run of that name.
-        UnknownKey: None of them has the metric; what some lack is said on standard error.
-        SearchError, SettingsError: The search or the way is none.
+        UnknownItem: No run has that name.
+        UnknownKey: No run has the metric; runs that lack it are listed on standard error.
+        SearchError, SettingsError: The search or `by` is invalid.
     """
     if by not in ALIGNMENTS:
         raise SettingsError(f'--by is "{by}"; it must be one of {", ".join(ALIGNMENTS)}.')

@@ -1,4 +1,4 @@
-"""`barograph experiments`: what was tried for which goal, and what came out."""
+"""`barograph experiments`: list experiments and their results."""
 
 from __future__ import annotations
 

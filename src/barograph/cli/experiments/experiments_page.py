@@ -19,7 +19,7 @@ def create(name: str, root: str | None, *, hypothesis: str, description: str) ->
     """Create an experiment.
 
     Raises:
-        NameTaken: There is one of that name.
+        NameTaken: An experiment has that name.
     """
     fields = {"hypothesis": hypothesis, "description": description}
     said = {key: text for key, text in fields.items() if text}
@@ -27,7 +27,7 @@ def create(name: str, root: str | None, *, hypothesis: str, description: str) ->
 
 
 def print_all(root: str | None, *, archived: bool, as_json: bool) -> None:
-    """Print every experiment, a line each."""
+    """Print every experiment, one per line."""
     catalog, printer = open_catalog(root), Printer()
     rows = experiments_of(catalog, archived=archived)
     if as_json:
@@ -44,10 +44,10 @@ def print_all(root: str | None, *, archived: bool, as_json: bool) -> None:
 
 
 def print_one(name: str, root: str | None, *, as_json: bool) -> None:
-    """Print an experiment, its trials and a table of what came out.
+    """Print an experiment, its trials and a table of results.
 
     Raises:
-        UnknownItem: There is none of that name.
+        UnknownItem: No experiment has that name.
     """
     catalog, printer = open_catalog(root), Printer()
     found = experiment_of(catalog, name)

@@ -1,4 +1,4 @@
-"""`barograph gc`: artifacts that nobody has any more."""
+"""`barograph gc`: list and delete unused artifacts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def command(
 ) -> None:
     """List unused artifacts; delete them with --yes.
 
-    Files that were logged with log_artifact are kept beside the runs, each once. They stay when a run is deleted: for
-    30 days it can be restored, and only after that nobody has them. Whatever cannot be read below the root ends the
-    command, since then nobody knows what is wanted. No run's folder is touched.
+    Files logged with log_artifact are stored once, next to the runs. They stay when a run is deleted, because it can be
+    restored for 30 days; after that they are unused. If anything below the root cannot be read, the command stops,
+    because it cannot know which files are in use. It never changes a run's folder.
 
     Examples:
 

@@ -18,10 +18,10 @@ _LEAST_GRACE_SECS = 3600.0
 
 
 def sweep(root: str | None, grace: str, *, yes: bool, gone: bool, as_json: bool) -> None:
-    """Say which artifacts may go, and delete them where that is asked for; arguments as of the command.
+    """List unused artifacts, and delete them on request; arguments as in the command.
 
     Raises:
-        SettingsError: The time of grace is none, or too short.
+        SettingsError: The grace period is invalid or too short.
         CatalogError: Something below the root cannot be read.
         StoreError: The root cannot be read or written.
     """

@@ -1,4 +1,4 @@
-"""`barograph lineage`: what something came of, and what came of it."""
+"""`barograph lineage`: show where runs and artifacts came from, and what was derived from them."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def print_lineage(
     """Print the steps, the nearest first; arguments as in the command.
 
     Raises:
-        UnknownItem: There is nothing of that name.
-        SettingsError: There is no such direction or kind, or `since` says no time.
+        UnknownItem: No item has that name.
+        SettingsError: The direction, the kind or `since` is invalid.
     """
     for kind in kinds:
         if kind not in tuple(ItemKind):
@@ -53,7 +53,7 @@ def _uid(catalog: Catalog, target: str) -> str:
     try:
         return catalog.item(target).uid
     except UnknownItem:
-        # A file that was logged is known by the name that it was logged by, and is no item until somebody says more.
+        # A logged file is known by its logged name, and becomes an item when it gets metadata.
         found = artifacts_called(catalog, target)
         if len(found) > 1:
             raise SettingsError(f'There are {len(found)} artifacts named "{target}", with different content or '

@@ -1,4 +1,4 @@
-"""`barograph mark`: tags, a star, a description; put away, deleted and restored."""
+"""`barograph mark`: tag, star, describe, rename, archive, delete and restore."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(
 
     Without an option, prints what is recorded about NAME.
 
-    What is said is kept beside the runs, so it outlives the catalog, and whoever copies the folder has it, too.
+    Marks are stored next to the runs, so they outlive the catalog and are copied with the folder.
 
     Examples:
 

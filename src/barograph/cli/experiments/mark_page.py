@@ -29,10 +29,10 @@ def mark(
     """Change an item and print it; arguments as in the command.
 
     Raises:
-        UnknownItem: There is none of that name.
-        AmbiguousName: Several have the name.
-        NameTaken: Another of its experiment has the new name.
-        StillNeeded: Others came of what is to be deleted.
+        UnknownItem: No item has that name.
+        AmbiguousName: Several items have that name.
+        NameTaken: Another item of its experiment has the new name.
+        StillNeeded: Other items derive from the one to delete.
     """
     catalog, printer = open_catalog(root), Printer()
     item = catalog.deleted(target) if restore else catalog.item(target)

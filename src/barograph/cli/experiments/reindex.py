@@ -1,4 +1,4 @@
-"""`barograph reindex`: make the catalog again of what lies below a root of runs."""
+"""`barograph reindex`: rebuild the catalog of a root of runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def command(
 
     Restores tags, notes and experiments too.
 
-    The catalog is only an index, in a file of SQLite in ROOT/.catalog, or in the database that BAROGRAPH_CATALOG names.
-    It is kept up by every command that asks it; this is for when it was damaged, deleted or moved, and for runs that
-    were judged again long after their end. Exit code 1 says that something could not be read.
+    The catalog is only an index, stored as SQLite in ROOT/.catalog, or in the database that BAROGRAPH_CATALOG names.
+    Every command that queries it updates it. Use this if it was damaged, deleted or moved, or for runs that were
+    evaluated
+    again long after their end. Exit code 1: something could not be read.
 
     Examples:
 

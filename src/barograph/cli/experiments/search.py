@@ -1,4 +1,4 @@
-"""`barograph search`: which components and runs answer a question, as a table."""
+"""`barograph search`: find components and runs, as a table."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def command(
 ) -> None:
     """Find runs and components by parameters, metrics and tags.
 
-    A search is made of conditions with and, or, not and parentheses between them, then "order by" and "limit".
+    A search consists of conditions joined by and, or, not and parentheses, then "order by" and "limit".
     Fields: name, state, created, started, ended, duration (seconds), steps, command, host, user, place, starred,
     archived, experiment, trial, notes, code.commit, code.branch, code.dirty, params.NAME, metrics.NAME.STATISTIC (last,
     min, max, mean, std, count, first_step, last_step), tags.NAME, inputs.NAME, outputs.NAME; finding('RULE'),
-    derived_from('RUN'). Operators: = != < <= > >=, in (…), contains, like, ~ (regular expression), exists. A name that
-    is not a plain word needs quotation marks: metrics."val/acc".max.
+    derived_from('RUN'). Operators: = != < <= > >=, in (…), contains, like, ~ (regular expression), exists. Put a name
+    that is not a plain word in quotation marks: metrics."val/acc".max.
 
     Examples:
 

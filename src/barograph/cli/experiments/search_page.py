@@ -19,7 +19,7 @@ from barograph.watch.figures import count, duration, figure, local_time
 _SHOWN = 100
 _STATISTIC = "last"
 _MOST_NAME, _MOST_TEXT = 32, 20
-"""Characters of a cell on a terminal."""
+"""Maximum characters of a cell on a terminal."""
 _FIRST_METRICS = 4
 _MORE = "--columns NAME,… or --json"
 
@@ -53,10 +53,10 @@ def print_table(
 
     Args:
         printer: Prints.
-        table: What.
-        hidden: A column that is not printed.
-        left_out: Metrics that the table says nothing of.
-        whole: Columns that are empty are shown, too: somebody named them.
+        table: The table.
+        hidden: Column to omit.
+        left_out: Number of metrics that are not in the table.
+        whole: Print empty columns, too, because the user named them.
     """
     names = list(table.columns) if whole else table.columns.filled()
     columns = [(name, table.columns[name]) for name in names if name != hidden]
@@ -72,10 +72,10 @@ def print_table(
 
 
 def _ranks(columns: Sequence[tuple[str, Sequence[Any]]]) -> dict[str, int]:
-    """Return the rank at which each column may be left out on a narrow terminal; 0: never.
+    """Return the rank at which a narrow terminal omits each column; 0: never.
 
-    The first column, which the rows are sorted by, and the name stay. Some metrics and the numbers among the parameters
-    come next: they are narrow, and what most people look for.
+    The first column, which determines the order, and the name are never omitted. Some metrics and numeric parameters
+    come next, because they are narrow and of general interest.
     """
     first, rest = columns[:1], columns[1:]
     metrics = [name for name, _ in rest if name.startswith("metrics.")]

@@ -17,7 +17,7 @@ from barograph.watch.wording import shown
 
 _MOST_CHANGES = 10
 _SMALL = 0.1
-"""Decades; a change below a quarter more or less is nothing."""
+"""Decades; smaller changes (about a quarter) are not shown."""
 
 _STEPS = (
     Column("at"), Column("step", right=True), Column("mode"), Column("optimizer"), Column("loss", right=True),
@@ -35,7 +35,7 @@ def print_around(place: str, step: int, worker: str | None = None, *, as_json: b
 
     Raises:
         UnknownWorker: There is no such worker.
-        UnknownStep: The step lies before all that were recorded, or after.
+        UnknownStep: The step is outside the recorded range.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, printer = run_at(place), Printer()

@@ -1,4 +1,4 @@
-"""`barograph doctor`: is this run whole?"""
+"""`barograph doctor`: check the files of a run."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def print_diagnosis(place: str, *, as_json: bool) -> bool:
     """Print damage and missing parts of the run at `place`; return whether it is intact.
 
     Raises:
-        NotARun: There is none.
-        NewerFormat, StoreError: It cannot be read.
+        NotARun: There is no run at `place`.
+        NewerFormat, StoreError: The run cannot be read.
     """
     store = store_at(place)
     try:

@@ -1,4 +1,4 @@
-"""Findings as they are printed wherever a run is looked at."""
+"""Prints findings, the same way in every command."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _INDENT = 4
 
 
 def print_findings(printer: Printer, findings: Iterable[Finding], diagnosis: Sequence[Suspicion] = ()) -> None:
-    """Print findings, each with a sign in the color of its severity; those that are gone are dim.
+    """Print findings with a symbol in the color of their severity; closed ones are dim.
 
     Args:
-        printer: Where to.
-        findings: Which.
-        diagnosis: Of the whole run: the causes of each come in its order.
+        printer: Prints.
+        findings: The findings.
+        diagnosis: Diagnosis of the run; determines the order of the causes.
     """
     for finding in findings:
         head, *rest = finding_lines(finding, diagnosis)

@@ -1,4 +1,4 @@
-"""`barograph keys`: what was recorded in a run, key by key."""
+"""`barograph keys`: list the recorded tensors and metrics of a run."""
 
 from __future__ import annotations
 

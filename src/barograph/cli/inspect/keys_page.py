@@ -25,9 +25,9 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
     """Print the keys of the run at `place`.
 
     Raises:
-        UnknownName: There is no such kind.
-        UnknownKey: Nothing of that kind and path was recorded; the message says what was.
-        UnknownWorker: There is no such worker.
+        UnknownName: The kind does not exist.
+        UnknownKey: No key matches; the message lists the recorded ones.
+        UnknownWorker: The worker does not exist.
         NotARun, StoreError: The run cannot be read.
     """
     if kind is not None:
@@ -42,7 +42,7 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
     else:
         printer.line("No data in this run can be read." if run.damage else "Nothing has been recorded in this run yet.")
     if others := figures_of(run, shown):
-        # Not among the rows, which are for grep and awk.
+        # On standard error, since the rows are for grep and awk.
         print(f"barograph: this is {shown_lines(others)}", file=sys.stderr)
     tell_damage(run, place)
 

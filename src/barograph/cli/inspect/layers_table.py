@@ -31,11 +31,11 @@ _PIPE = (
 
 
 def print_layers(printer: Printer, layers: Sequence[LayerRow]) -> None:
-    """Print the layers: on a terminal a row each, in a pipe a row for each layer and kind.
+    """Print the layers: one row per layer on a terminal, one row per layer and kind in a pipe.
 
     Args:
         printer: Prints.
-        layers: Which.
+        layers: The layers.
     """
     if printer.on_terminal:
         printer.table(_TERMINAL, [_terminal_row(layer) for layer in layers])

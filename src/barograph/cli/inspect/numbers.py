@@ -1,4 +1,4 @@
-"""Losses, learning rates and logged numbers of a run, as a table."""
+"""Prints losses, learning rates and logged numbers of a run as a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def constants_line(numbers: Sequence[Number], *, more: str) -> str:
 
     Args:
         numbers: Constant numbers.
-        more: The command that shows all of them.
+        more: Command that shows all of them.
     """
     listed = sorted(numbers, key=lambda number: number.series.key.path.startswith(HYPERPARAMETER))
     named = [f"{number.series.key.path if number.series.key.path.startswith(HYPERPARAMETER) else number.series.key}"
@@ -38,7 +38,7 @@ def constants_line(numbers: Sequence[Number], *, more: str) -> str:
 
 
 def mode_in_brackets(number: Number) -> str:
-    """Return " (eval)" for a number in evaluation; "" in training."""
+    """Return " (eval)" for a number of evaluation; "" for one of training."""
     return "" if number.mode is Mode.TRAIN else f" ({number.mode})"
 
 
@@ -47,8 +47,8 @@ def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> 
 
     Args:
         printer: Prints.
-        numbers: Which; on a terminal only so many are shown.
-        more: What to call to see the rest.
+        numbers: The numbers; a terminal shows only the first ones.
+        more: Command that shows the rest.
     """
     if not printer.on_terminal:
         printer.table(_COLUMNS, [_row(number) for number in numbers])

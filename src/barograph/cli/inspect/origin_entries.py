@@ -13,14 +13,14 @@ _MOST_SHOWN = 8
 
 
 def tell_damage_of_origin(problem: str) -> None:
-    """Print on standard error that the code and environment of a run cannot be read; nothing if they can."""
+    """Print an error if the code and environment of a run cannot be read."""
     if problem:
         print(f"barograph: the code and environment of this run cannot be read. {shown_lines(problem)}",
               file=sys.stderr)
 
 
 def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
-    """Return names and lines."""
+    """Return pairs of a name and a line."""
     facts: list[tuple[str, Cell]] = [("code", _code(origin.code) if origin.code else "not saved")]
     if origin.code and origin.code.left_out:
         facts.append(("left out", _some([f"{item.what} ({item.why})" for item in origin.code.left_out])))

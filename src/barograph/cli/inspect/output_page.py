@@ -11,10 +11,10 @@ from barograph.queries.output import WorkerOutput, output_of
 
 
 def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
-    """Print what the workers of a run printed, in its last attempt.
+    """Print the output of a run's workers in its last attempt.
 
     Raises:
-        NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     found = output_of(run_at(place).store, worker)
     if as_json:

@@ -1,4 +1,4 @@
-"""`barograph report`: a run as one page."""
+"""`barograph report`: write a run as one HTML page."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def command(
 
     The file is self-contained: open it in a browser or attach it to an e-mail.
 
-    What was found, what made it, its notes, tags and artifacts, the health of each layer, distributions, losses, labels
-    and confusion over time, where the time of a step goes, use of the machine, and what stopping at the first breaking
-    finding would have saved. What there is nothing of is named, with what would feed it.
+    Shows findings, origin, notes, tags and artifacts, the health of each layer, distributions, losses, labels and
+    confusion over time, the time per step by phase, machine utilization, and the cost of not stopping at the first
+    breaking finding. Sections without data state what would provide it.
 
     Examples:
 

@@ -25,7 +25,7 @@ def write_report(
     """Write the report of the run at `place` and print its path.
 
     Raises:
-        SettingsError: The price is none.
+        SettingsError: The price is invalid.
         StoreDenied: The page cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """

@@ -1,4 +1,4 @@
-"""`barograph rules`: which rules there are, and what each means."""
+"""`barograph rules`: list and explain rules, and create new ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 GROUP = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
-"""`barograph rules` by itself lists the rules; its subcommands do the rest."""
+"""`barograph rules` without a subcommand lists the rules."""
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -47,9 +47,9 @@ def print_rule(name: str, *, as_json: bool) -> None:
     """Print the page of one rule.
 
     Raises:
-        UnknownName: There is none of that name; the message says the nearest.
-        BadRule: It cannot be used.
-        SettingsError: One of its parameters has no default.
+        UnknownName: No rule has that name; the message suggests the closest.
+        BadRule: The rule cannot be used.
+        SettingsError: A parameter of the rule has no default.
     """
     rule_class = installed().named(name)
     rule, printer = rule_with(rule_class, {}), Printer()
@@ -78,12 +78,12 @@ def print_rule(name: str, *, as_json: bool) -> None:
 
 
 def write_new_rule(name: str, *, code: str, kind: str, to: str, as_json: bool) -> None:
-    """Write the beginning of a rule into a file.
+    """Write a new rule to a file.
 
     Raises:
-        BadRule: The name or the code is none, or is taken by an installed rule.
-        UnknownName: There is no such kind; the message says the nearest.
-        StoreError: The file is there already, or cannot be written.
+        BadRule: The name or the code is invalid, or an installed rule has it.
+        UnknownName: The kind does not exist; the message suggests the closest.
+        StoreError: The file exists or cannot be written.
     """
     for rule_class in installed().classes:
         if rule_class.code == code or rule_class.name == name:
@@ -114,12 +114,12 @@ def _fault(rule_class: type[Rule]) -> str:
     try:
         return page_from_rule(rule_class).fault
     except BadRule:
-        # A rule of somebody's own may go without a page; its first line says what there is.
+        # Rules of users may lack a page; print the first line of their docstring.
         return _docstring(rule_class).partition("\n")[0].removeprefix(f"{rule_class.code}: ")
 
 
 def _sections(rule_class: type[Rule]) -> tuple[dict[str, str], str]:
-    """Return the sections of a rule's page; none where it has no page, and then why."""
+    """Return the sections of a rule's page; without a page, none and the reason."""
     try:
         page = page_from_rule(rule_class)
     except BadRule as error:
@@ -128,7 +128,7 @@ def _sections(rule_class: type[Rule]) -> tuple[dict[str, str], str]:
 
 
 def _docstring(rule_class: type[Rule]) -> str:
-    """Return what its author wrote; a dataclass without a docstring is given its signature for one."""
+    """Return the author's docstring; "" for the signature that a dataclass without a docstring gets."""
     text = inspect.cleandoc(rule_class.__doc__ or "")
     return "" if text.startswith(f"{rule_class.__name__}(") else text
 
@@ -145,7 +145,7 @@ def _parameters(rule: Rule) -> list[dict[str, object]]:
 
 def _shown(value: object) -> str:
     if isinstance(value, bool):
-        return str(value).lower()  # as the settings file writes it
+        return str(value).lower()  # as in TOML
     if isinstance(value, list):
         return ", ".join(str(entry) for entry in value)
     return significant(value, 6) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""`barograph runs`: the runs in a place, a line each."""
+"""`barograph runs`: list runs, one per line."""
 
 from __future__ import annotations
 

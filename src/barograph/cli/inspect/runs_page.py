@@ -28,8 +28,8 @@ def print_runs(root: str, *, as_json: bool) -> None:
     """Print the runs below `root`.
 
     Raises:
-        NotARun: There is no such directory, or it is a file.
-        SettingsError, StoreError: The place cannot be read.
+        NotARun: The directory does not exist, or is a file.
+        SettingsError, StoreError: `root` cannot be read.
     """
     store, printer = store_at(root), Printer()
     _check(root, store)
@@ -51,12 +51,12 @@ def _check(root: str, store: Store) -> None:
     if store.root.exists():
         raise NotARun(f"{root} is a file; runs are listed below a directory.")
     if root != root_place():
-        # Without the default folder nothing was recorded here yet, which is no mistake.
+        # A missing default folder only means that nothing was recorded yet.
         raise NotARun(f"No runs at {root}: no such directory. {nearest_folder(store.root)}".rstrip())
 
 
 def _row(run: RunRow) -> Sequence[Cell]:
-    # A job whose script records nothing, or not yet, has a state all the same.
+    # A job has a state even if its script has recorded nothing.
     job_state = state_of_job(store_at(run.place)) if run.state in (RunState.EMPTY, RunState.STARTING) else ""
     state = state_text(job_state or run.state.value)
     if run.started_unix is None:
@@ -66,7 +66,7 @@ def _row(run: RunRow) -> Sequence[Cell]:
 
 
 def _findings(run: RunRow) -> Text:
-    """Return the open findings by severity, or what it means that there are none."""
+    """Return the open findings by severity, or why there are none."""
     if run.open_findings:
         found = run.open_findings.items()
         return Text(", ").join(severity_text(severity, f"{number} {severity.value}") for severity, number in found)

@@ -1,4 +1,4 @@
-"""`barograph show`: one run, as it stands."""
+"""`barograph show`: show the state of a run."""
 
 from __future__ import annotations
 

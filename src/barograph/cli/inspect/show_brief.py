@@ -27,23 +27,23 @@ def print_brief(
     problems: Sequence[Problem], hint: str, unseen: Sequence[str], unjudged: str, numbers: Sequence[Number],
     layers: Sequence[LayerRow],
 ) -> None:
-    """Print a run in about `MOST_LINES` lines, as they are folded; the worst problem may need more.
+    """Print a run in about `MOST_LINES` lines, as wrapped; the worst problem may need more.
 
     Args:
         printer: Prints.
-        place: Of the run, as it was typed.
+        place: Path or URL of the run, as typed.
         head: Its name and state.
-        facts: Pairs of a name and a line, what matters most first.
-        verdict: On the whole run, where it has no problems.
-        problems: The worst first.
-        hint: What to do where it was not judged to its end; "" where it was.
-        unseen: What was not recorded.
-        unjudged: How many rules were not evaluated, and what they need.
-        numbers: Losses and the like.
-        layers: Of the model.
+        facts: Pairs of a name and a line, the most important first.
+        verdict: Verdict on a run without problems.
+        problems: Problems, the worst first.
+        hint: What to do if the run is not fully evaluated; otherwise "".
+        unseen: Data that was not recorded.
+        unjudged: Number of rules that were not evaluated, and what they need.
+        numbers: Losses and other numbers.
+        layers: Layers of the model.
     """
     width = printer.console.width if printer.on_terminal else None
-    # Paths are copied, so they are not folded.
+    # Users copy paths, so they are not wrapped.
     before = [head, *(line for name, text in facts for line in _entry(name, text, None if name == "place" else width)),
               Text()]
     after = [*(_lines(hint, width) if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
@@ -57,7 +57,7 @@ def print_brief(
 
 
 def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
-    # Of a run without problems the verdict says the first of it.
+    # For a run without problems, the verdict contains the first of it.
     texts = list(unseen if sick else unseen[1:])[:1]
     lines = _entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
                    width) if texts else []

@@ -38,7 +38,7 @@ from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.wording import problem_head, recording_cost, shown
 
 _BELOW = 12
-"""Columns that what belongs to a problem is moved below its title."""
+"""Indentation of the details of a problem."""
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -60,11 +60,11 @@ class Part(StrEnum):
 
 
 def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Part = Part.BRIEF) -> None:
-    """Print the run at `place`, or a part of what is known of it; as JSON all of it.
+    """Print the run at `place` or a part of it; as JSON, everything.
 
     Raises:
-        UnknownWorker: There is no such worker.
-        NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
+        UnknownWorker: The worker does not exist.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     printer = Printer()
     run, shown_worker = chosen(run_at(place), worker)
@@ -110,7 +110,7 @@ def _title(place: str, now: RunNow, job_state: str) -> Text:
 
 
 def _job_state(run: RunReader, now: RunNow) -> str:
-    """Return the state of the run's job as long as no process records; "" otherwise."""
+    """Return the state of the run's job while no process records; "" otherwise."""
     return "" if now.glance.workers else state_of_job(run.store)
 
 
@@ -178,7 +178,7 @@ def _facts(run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
 
 
 def _kept(place: str, run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
-    """Return what the run keeps to be made again or gone on from, with the command that says more."""
+    """Return what is stored for reproducing or resuming the run, and the commands that show it."""
     facts: list[tuple[str, Cell]] = []
     typed = shlex.quote(place)
     if held := now.summary.held:

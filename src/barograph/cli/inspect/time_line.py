@@ -1,4 +1,4 @@
-"""Where the time of a run's steps goes, in one line."""
+"""Formats the time per step by phase as one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barograph.watch.figures import duration, share
 
 
 def time_line(time: TimeOfSteps) -> str:
-    """Return it for a person, the greatest part first; "" of nothing.
+    """Return one line, the longest phase first; "" without data.
 
     Example:
         >>> time_line(TimeOfSteps({"step": 0.2, "data": 0.05, "forward": 0.05, "backward": 0.1}))

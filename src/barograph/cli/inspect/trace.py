@@ -1,4 +1,4 @@
-"""`barograph trace`: what the model was fed."""
+"""`barograph trace`: show the samples and files that each step received."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
     """Print the samples of a step and of the steps before it.
 
     Raises:
-        UnknownStep: Its data was not recorded.
+        UnknownStep: The step's data was not recorded.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)
@@ -61,7 +61,7 @@ def print_file(place: str, name: str, *, as_json: bool) -> None:
     """Print the steps that used samples with a name.
 
     Raises:
-        UnknownName: No sample is called so.
+        UnknownName: No sample has that name.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)

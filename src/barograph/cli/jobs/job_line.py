@@ -1,4 +1,4 @@
-"""One line about the job of a run."""
+"""Formats the job of a run as one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.watch.figures import count, duration
 
 
 def job_line(store: Store) -> str:
-    """Return what the job of a run is doing, or how it went; "" if the run is of no job."""
+    """Return the state or the result of a run's job; "" if the run has no job."""
     try:
         report = _report_of(store)
         return line_of(report) if report else ""
@@ -21,11 +21,11 @@ def job_line(store: Store) -> str:
 
 
 def state_of_job(store: Store) -> str:
-    """Return the state of the job of a run, for a run that no process has recorded; "" if there is no job."""
+    """Return the state of the job of a run that no process has recorded; "" if there is no job."""
     try:
         report = _report_of(store)
     except BarographError:
-        return ""  # `job_line` says why
+        return ""  # `job_line` reports the error
     return (report.doing or str(report.phase)) if report else ""
 
 
@@ -36,13 +36,13 @@ def _report_of(store: Store) -> JobReport | None:
 
 
 def reason_of(report: JobReport) -> str:
-    """Return why a job waits or ended, without the state that stands beside it."""
+    """Return why a job waits or ended, without its state, which is printed before it."""
     reason = report.reason.removeprefix("Stopped: ")
     return reason[:1].upper() + reason[1:]
 
 
 def line_of(report: JobReport) -> str:
-    """Return a job in one line.
+    """Return a job as one line.
 
     Example:
         >>> from barograph.jobs.state import Phase

@@ -1,4 +1,4 @@
-"""`barograph jobs`: the jobs of this user."""
+"""`barograph jobs`: list the jobs of this user."""
 
 from __future__ import annotations
 

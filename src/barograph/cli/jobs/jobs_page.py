@@ -14,7 +14,7 @@ from barograph.jobs.keeping import kept_notes
 from barograph.watch.figures import duration, figure, local_time
 
 _REASON_CHARS = 100
-"""Three lines of a narrow terminal; `barograph show` prints all of it."""
+"""Three lines of a narrow terminal; `barograph show` prints the whole text."""
 _COLUMNS = (
     Column("job"), Column("state"), Column("submitted", spare=3), Column("time", right=True, spare=1),
     Column("step", right=True, spare=2), Column("loss", right=True, spare=2),

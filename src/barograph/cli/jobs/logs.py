@@ -1,4 +1,4 @@
-"""`barograph logs`: the output of a job."""
+"""`barograph logs`: print the output of a job."""
 
 from __future__ import annotations
 

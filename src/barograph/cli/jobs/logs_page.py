@@ -19,11 +19,11 @@ _LOOK_SECS = 0.2
 def print_logs(
     job: str, *, follow: bool, everything: bool, as_json: bool, wait: Callable[[float], object] = time.sleep
 ) -> None:
-    """Print the output of a job, until it ends if it is followed.
+    """Print the output of a job; with `follow`, until it ends.
 
     Raises:
-        UnknownJob, NotARun: There is no such job.
-        StoreError: It cannot be read.
+        UnknownJob, NotARun: The job does not exist.
+        StoreError: The job cannot be read.
     """
     home = JobsHome()
     view = view_of(job, home)

@@ -1,4 +1,4 @@
-"""`barograph resubmit`: submit a job again, with other hyperparameters."""
+"""`barograph resubmit`: submit a job again with changed hyperparameters."""
 
 from __future__ import annotations
 

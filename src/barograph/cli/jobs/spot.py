@@ -1,4 +1,4 @@
-"""`barograph spot`: what interruptions cost."""
+"""`barograph spot`: simulate the cost of interruptions."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ def print_forecast(
     job: str, *, work: str, trace: str | None, mtbf: str | None, start: str, checkpoint_cost: str, notice: str,
     step: str, simulations: int, as_json: bool,
 ) -> None:
-    """Simulate a job and print what it came to; times have units.
+    """Simulate a job and print the result; times have units.
 
     Raises:
         SettingsError: An argument is wrong, or a file cannot be read.
-        UnknownJob: There is no such job.
+        UnknownJob: The job does not exist.
     """
     if trace is not None and mtbf is not None:
         raise SettingsError("--trace and --mtbf exclude each other: a trace has its own interruptions.")

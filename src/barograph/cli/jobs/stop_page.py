@@ -12,10 +12,10 @@ from barograph.jobs.keeping import end_keeping
 
 
 def stop(job: str, *, wait: bool, as_json: bool) -> None:
-    """Ask a job to stop, and say so.
+    """Ask a job to stop, and print that.
 
     Raises:
-        UnknownJob, NotARun: There is no such job.
+        UnknownJob, NotARun: The job does not exist.
         StoreError: Its store rejects the request.
     """
     home = JobsHome()

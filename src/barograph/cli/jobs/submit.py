@@ -134,7 +134,7 @@ def command(**typed: Any) -> None:
 
 
 def _signature() -> inspect.Signature:
-    """Return the options of a job, then those of `barograph run` that concern the recording."""
+    """Return the options of a job, then the recording options of `barograph run`."""
     ours = inspect.signature(_own, eval_str=True).parameters
     theirs = inspect.signature(run.command, eval_str=True).parameters
     shared = [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, item in theirs.items()

@@ -33,7 +33,7 @@ _MOST_NOTES = 3
 
 
 def submit_typed(typed: Mapping[str, Any]) -> None:
-    """Submit the job that was typed, or show what it would do.
+    """Submit the job, or with --dry-run show what it would do.
 
     Raises:
         SettingsError: An option is wrong.
@@ -57,7 +57,7 @@ def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
         print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
-    from barograph.cli.printing import Printer  # loaded here: it loads rich, and the job has begun
+    from barograph.cli.printing import Printer  # loaded here: it loads rich, and the job has started
 
     if as_json:
         Printer().json(view.report().to_json())
@@ -66,10 +66,10 @@ def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
 
 
 def spec_of(typed: Mapping[str, Any]) -> JobSpec:
-    """Return the job that was typed: the options on top of those of its job file.
+    """Return the job: the options on top of its job file.
 
     Raises:
-        SettingsError: Something is wrong with one of them.
+        SettingsError: An option or an entry is invalid.
     """
     words = list(typed["command"] or ())
     entries: dict[str, Any] = {}
@@ -92,10 +92,10 @@ def spec_of(typed: Mapping[str, Any]) -> JobSpec:
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
-    """Return NAME=VALUE texts as a table.
+    """Return NAME=VALUE strings as a dictionary.
 
     Raises:
-        SettingsError: One has another form, or a name comes twice.
+        SettingsError: A string has another form, or a name occurs twice.
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Following a job in the terminal: its output, and its state at the bottom."""
+"""Follows a job in the terminal: its output, and its state in the bottom line."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LOOK_SECS = 0.2
 _BAR_CHARS = 12
 _FILES = 3
 _INDENT = 10
-"""Where the values of the closing lines begin."""
+"""Column of the values in the closing lines."""
 _WAITED_SECS = 5.0
-"""A shorter time without instances is that of starting them."""
+"""A shorter time without instances is normal startup time."""
 
 
 class Output:
-    """Prints the output of a job's instances as it comes.
+    """Prints the output of a job's instances as it arrives.
 
     Args:
         view: The job.
@@ -74,13 +74,13 @@ class Output:
 def follow(
     view: JobView, *, output: bool = True, as_json: bool = False, wait: Callable[[float], object] = time.sleep
 ) -> JobReport:
-    """Show a job until it ends, then how it ended; return its last report. Ctrl-C stops waiting, not the job.
+    """Show a job until it ends, then its result; return its last report. Ctrl-C stops waiting, not the job.
 
     Args:
         view: The job.
         output: Print the output of its script.
         as_json: Print only the last report, as JSON.
-        wait: Lets some seconds pass.
+        wait: Sleeps for some seconds.
     """
     shown = Output(view) if output and not as_json else None
     stream = LastingStream(sys.stderr)
@@ -105,7 +105,7 @@ def follow(
 
 
 def _fitted(text: str) -> str:
-    """Return a line, on a terminal broken between its words."""
+    """Return a line, wrapped between words on a terminal."""
     if not sys.stderr.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -118,7 +118,7 @@ def _followed(
 ) -> JobReport:
     home, ensure_at = JobsHome(), 0.0
     while True:
-        if time.monotonic() >= ensure_at:  # or the job would wait for ever after its controller was killed
+        if time.monotonic() >= ensure_at:  # otherwise the job would wait forever after its controller was killed
             ensure_at = time.monotonic() + ENSURE_SECS
             ensure_controller(home)
         try:
@@ -136,7 +136,7 @@ def _followed(
 
 
 def status_of(report: JobReport) -> list[str]:
-    """Return the state of a job in a few words each, what matters most first."""
+    """Return the state of a job as short phrases, the most important first."""
     parts = [report.doing or str(report.phase)]
     if report.total_bytes:
         parts[0] += f" {bar(report.done_bytes / report.total_bytes)} of {size(report.total_bytes)}"
@@ -153,7 +153,7 @@ def status_of(report: JobReport) -> list[str]:
 
 
 def bar(done: float) -> str:
-    """Return a share as a bar with a percentage.
+    """Return a share as a progress bar with a percentage.
 
     Example:
         >>> bar(0.25)
@@ -164,7 +164,7 @@ def bar(done: float) -> str:
 
 
 def closing_lines(report: JobReport, view: JobView) -> list[str]:
-    """Return how a job ended, in a few lines."""
+    """Return the result of a job in a few lines."""
     times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}" if report.trained_secs else (
         "never started")
     if report.waited_secs >= _WAITED_SECS:
@@ -187,7 +187,7 @@ def _files(view: JobView) -> str:
     try:
         names = [link.name for link in outputs_of(view.store)]
     except BarographError as error:
-        return f"cannot be listed: {error}"  # how the job ended is more important
+        return f"cannot be listed: {error}"  # the result of the job is more important
     return ", ".join(names[:_FILES]) + (f" and {len(names) - _FILES} more" if len(names) > _FILES else "")
 
 

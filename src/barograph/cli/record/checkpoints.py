@@ -1,4 +1,4 @@
-"""`barograph checkpoints`: what a training can go on from."""
+"""`barograph checkpoints`: list the checkpoints of a run."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ def print_checkpoints(place: str, *, as_json: bool) -> None:
     """Print the checkpoints of the run at `place`, oldest first, including damaged ones.
 
     Raises:
-        NotARun: There is none.
-        StoreError: It cannot be read.
+        NotARun: There is no run at `place`.
+        StoreError: The run cannot be read.
     """
     store, printer = run_at(place).store, Printer()
     rows = checkpoints_of(store)

@@ -1,4 +1,4 @@
-"""Where the work of watching is done: `--engine`."""
+"""Engines that run watchers (`--engine`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def joined(engine: str) -> str:
     """Return the engine, ready for use.
 
     Raises:
-        UnknownName: There is no such engine; the message says the nearest.
+        UnknownName: The engine does not exist; the message suggests the closest.
         MissingExtra: Ray is not installed.
         ClusterUnreachable: The Ray cluster cannot be joined.
     """
@@ -34,5 +34,5 @@ def joined(engine: str) -> str:
 
 
 def line_on(engine: str) -> LineFactory | None:
-    """Return what begins the processes that rules of one run are spread over; None: the usual."""
+    """Return what starts the processes for the rules of one run; None: the default."""
     return FarLine if engine == RAY else None

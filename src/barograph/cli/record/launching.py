@@ -1,4 +1,4 @@
-"""A command that is recorded and watched, from its start to the summary: what `run` and `resume` have in common."""
+"""Runs a command with recording and watching, from its start to the summary; shared by `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ def recorded(
     recipients: Mapping[str, Recipient], settings_file: str = "", derived_from: str = "",
     quiet: bool = False,
 ) -> int:
-    """Run a command, watch what it records, tell the summary, and return the exit code to end with.
+    """Run a command, watch its run, print the summary, and return the exit code.
 
     Args:
-        command: As typed.
-        launch: How it is to record itself.
-        store: The run's.
-        rules: What to watch with.
-        live: Draw the state at the bottom of the terminal.
-        as_json: Tell the summary as JSON.
-        recipients: Who else is told.
-        settings_file: That the settings are from; "" where they are from none.
-        derived_from: Id of the run that this is a rerun of; "" where it is none.
-        quiet: Nothing that the command prints is shown.
+        command: The command line.
+        launch: Recording configuration.
+        store: Store of the run.
+        rules: Rules to evaluate.
+        live: Show the state at the bottom of the terminal.
+        as_json: Print the summary as JSON.
+        recipients: External recipients of notifications.
+        settings_file: Path of the settings file; "": none.
+        derived_from: ID of the run that this one repeats; "": none.
+        quiet: Hide the command's output.
 
     Raises:
         SettingsError: The command cannot be run.
     """
-    # Found here, so that no process of the training has to search the installed packages.
+    # Searched here, so that no process of the training has to search the installed packages.
     found, problems = installed_integrations()
     launch = replace(launch, integrations=found)
-    # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
+    # Captured before the command can change files, concurrently because it takes time.
     question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
     with (tempfile.TemporaryDirectory(prefix="barograph-note-", ignore_cleanup_errors=True) as scratch,
           Child(command, {LAUNCH_VARIABLE: launch.to_text(), COMMAND_NOTE_VARIABLE: f"{os.getpid()}:{scratch}/note"},
                 quiet=quiet) as child):
         origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
-        # What watches is loaded now, while the child starts: nothing of it is needed before.
+        # Import the watcher while the child starts, which does not need it.
         from barograph.cli.record.supervision import Supervision
 
         supervision = Supervision(store, rules, launch.settings, launch.attempt, live=live, as_json=as_json,

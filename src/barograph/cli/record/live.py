@@ -1,8 +1,7 @@
-"""The live view: one line at the bottom of the terminal, below whatever the script prints.
+"""Live view: one line at the bottom of the terminal, below the script's output.
 
-The script writes straight to the terminal; nothing of its output passes through us. The bottom line is
-kept free by the terminal itself (a scroll region, as package managers do for their progress bars), so
-the script's lines scroll above it. A terminal that goes away ends the view and nothing else.
+The script writes directly to the terminal. The terminal keeps the bottom line free (a scroll region, as used by package
+managers for progress bars), so that the script's lines scroll above it. If the terminal goes away, only the view ends.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Terminal(Protocol):
 
 
 def can_be_drawn_on(terminal: Terminal) -> bool:
-    """Return whether the terminal knows how to keep a line free; one that is dumb shows our signs as letters."""
+    """Return whether the terminal supports scroll regions; a dumb one would print the escape sequences."""
     return terminal.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -39,7 +38,7 @@ class LiveView:
     """Draws the state of a run at the bottom of a terminal.
 
     Args:
-        terminal: Where to; must be a terminal.
+        terminal: Output; must be a terminal.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -47,31 +46,31 @@ class LiveView:
         self._size: os.terminal_size | None = None
 
     def open(self) -> None:
-        """Keep the bottom line free."""
+        """Reserve the bottom line."""
         size = self._size_now()
         if size is None or size.lines < _MIN_ROWS:
             return
         self._size = size
-        # One line feed first: if the cursor stood on the last line, its text moves up out of our way.
+        # A line feed first: if the cursor is on the last line, its text moves up.
         self._write(f"\n{_SAVE}\x1b[1;{size.lines - 1}r{_RESTORE}\x1b[1A")
 
     def draw(self, parts: Sequence[str]) -> None:
-        """Show the parts, as many as the terminal is wide for."""
+        """Show as many parts as fit."""
         size = self._fitted()
         if size is None:
             return
-        # One column stays free: a terminal may wrap as soon as the last one is written to.
+        # Leave one column free, since some terminals wrap when the last one is written.
         self._write(f"{_SAVE}\x1b[{size.lines};1H\x1b[2K\x1b[7m{line_of(parts, size.columns - 1)}\x1b[0m{_RESTORE}")
 
     def close(self) -> None:
-        """Give the whole terminal back to the script's output."""
+        """Release the bottom line."""
         if self._size is None:
             return
         rows, self._size = self._size.lines, None
         self._write(f"{_SAVE}\x1b[{rows};1H\x1b[2K\x1b[1;{rows}r{_RESTORE}")
 
     def _fitted(self) -> os.terminal_size | None:
-        """Return the size that is drawn for, after fitting it to a terminal that has changed; None: do not draw."""
+        """Return the size to draw for, after a resize of the terminal; None: do not draw."""
         if self._size is not None and self._size_now() != self._size:
             self.close()
             self.open()
@@ -85,7 +84,7 @@ class LiveView:
 
     def _write(self, text: str) -> None:
         try:
-            # In one piece, so that what the script writes at the same time does not fall in between.
+            # One write, so that the script's output cannot interleave.
             self._terminal.write(text)
             self._terminal.flush()
         except (OSError, ValueError):
@@ -93,7 +92,7 @@ class LiveView:
 
 
 def line_of(parts: Sequence[str], width: int) -> str:
-    """Return one line of the parts, from the first on as many as fit whole; the first is cut where it must be.
+    """Return as many parts as fit in one line; the first is cut if necessary.
 
     Example:
         >>> line_of(["2 problems", "step 1200", "loss 0.25"], 36)
@@ -108,11 +107,11 @@ def line_of(parts: Sequence[str], width: int) -> str:
 
 
 def status(heartbeats: Sequence[Heartbeat], open_problems: int) -> list[str]:
-    """Return the state of a run in a few words each, what matters most first.
+    """Return the state of a run as short phrases, the most important first.
 
     Args:
-        heartbeats: The last of each worker.
-        open_problems: How many problems are open.
+        heartbeats: Last heartbeat of each worker.
+        open_problems: Number of open problems.
     """
     if not heartbeats:
         return ["waiting for the first step"]

@@ -1,4 +1,4 @@
-"""`barograph resume`: start a training again that was ended, from its last checkpoint."""
+"""`barograph resume`: restart a training from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def command(
 
     Training continues as if it had never stopped.
 
-    The script is started as it was, unchanged. What it had done before the checkpoint is passed over; then models,
-    optimizers, schedulers, random states, its place in the data and its own variables are put back, and it goes on,
-    bit for bit where nothing else decides what comes out. The run gets another attempt, and its series go on. What
-    cannot be put back is said, and nothing goes on then, but with --inexact.
+    The script starts with its original command, unchanged. It skips what it had done before the checkpoint. Barograph
+    then restores models, optimizers, schedulers, random states, the position in the data and the script's variables.
+    The training continues bit for bit, unless it depends on anything else. The run gets another attempt, and its series
+    continue. If anything cannot be restored, the command lists it and stops; --inexact continues anyway.
 
     Examples:
 

@@ -33,10 +33,10 @@ def resume(
 
     Raises:
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
-        RunInUse, RunFinished: It is being written, or has ended by itself.
-        SettingsError: The script cannot be run here, or the run is somebody else's and the user has not agreed to start
-            its command.
-        ResumeFailed: There is no checkpoint to go on from, or the training could not be brought there.
+        RunInUse, RunFinished: The run is being written, or has ended normally.
+        SettingsError: The script cannot run here, or the run belongs to someone else and the user did not confirm its
+            command.
+        ResumeFailed: There is no usable checkpoint, or the training did not reach its state.
     """
     run = run_at(place)
     words = list(command) or _as_it_was(run.manifest.command, place)
@@ -67,7 +67,7 @@ def _checkpoint(store: Store, place: str) -> tuple[Checkpoint, list[str]]:
     """Return the checkpoint to resume from, and why each newer one was skipped.
 
     Raises:
-        ResumeFailed: There is none.
+        ResumeFailed: There is no usable checkpoint.
     """
     found, passed_over = last_good(store)
     if found is None and passed_over:
@@ -91,7 +91,7 @@ def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) ->
     """Print whether the training continued identically.
 
     Raises:
-        ResumeFailed: It did not go on.
+        ResumeFailed: The training did not continue.
     """
     workers = [result_from_text(said.read_text(encoding="utf-8"))
                for said in sorted(file.parent.glob(f"{file.name}*"))]
@@ -101,7 +101,7 @@ def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) ->
     if not workers:
         raise ResumeFailed(f"The script ended with exit code {exit_code} before it reached the step of the "
                            "checkpoint.")
-    # Each has its own batches and loss: one that is not the same is told.
+    # Each worker has its own batches and loss, so report any that differs.
     result = next((worker for worker in workers if worker.proof != workers[0].proof), workers[0])
     if not quiet:
         for note in dict.fromkeys(note for worker in workers for note in worker.notes):

@@ -1,4 +1,4 @@
-"""`barograph run`: start a command, record the training in it, watch it, and say what goes wrong."""
+"""`barograph run`: start a command, record its training, watch it, and report problems."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def command(
     preset_named(settings.preset)
     check_command(command)
     store = store_from_url(settings.to or new_place(_program(command)))
-    # The whole place, since the script may change its directory.
+    # Absolute, since the script may change its directory.
     settings = replaced(settings, to=store.url, findings_to=whole_path(settings.findings_to))
     chosen = rules_from_settings(settings)
     actions_by_rule(settings)
@@ -182,14 +182,14 @@ def command(
 
 
 def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings that options of this command say, on top of those of the file.
+    """Return the settings from this command's options, on top of those of the file.
 
     Args:
         typed: The options, by the names of the parameters of `command`.
         of_job: Settings of a job file, on top of those of the file.
 
     Raises:
-        SettingsError: Something is wrong with one of them.
+        SettingsError: A setting is invalid.
     """
     as_typed = ("to", "on_finding", "budget", "preset", "strict", "findings_to", "trace", "origin", "experiment",
                 "trial")
@@ -208,7 +208,7 @@ def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = Non
 
 
 def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
-    """Return all who are to be told, checked before anything starts; nothing of it is loaded where nobody is."""
+    """Return all recipients of notifications, validated before anything starts; imports nothing without recipients."""
     if not settings.notify:
         return {}
     from barograph.watch.addressing import recipients_of
@@ -217,5 +217,5 @@ def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
 
 
 def _program(command: list[str]) -> str:
-    """Return the name of what is run: the script, where the command says one."""
+    """Return the name of the program: the script, if the command has one."""
     return next((word for word in command if word.endswith(".py")), os.path.basename(command[0]))

@@ -1,4 +1,4 @@
-"""`barograph watch ROOT --all`: every run below a root watched as one service, alone or in several processes."""
+"""`barograph watch ROOT --all`: watch every run below a root as one service, in one or several processes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from barograph.watch.terminal import text_of
 from barograph.watch.wording import shown
 
 _MOST_LOSSES = 5
-"""A part that was lost with its machine is begun on another; after so many losses with no sign of life in between the
-service gives up."""
+"""A part lost with its machine is restarted on another machine; after so many losses in a row without a sign of life,
+the service gives up."""
 
 _MOST_DEATHS = 5
 _DEATHS_LOOKS = round(3600 / POLL_SECS)
-"""A process of the service that died is begun anew; after more deaths within so many looks, an hour, the service gives
+"""A dead process of the service is restarted; after more deaths within so many polls (an hour), the service gives
 up."""
 
 
@@ -57,13 +57,13 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
     """Watch every run below `place` until interrupted, or once; return whether it was interrupted.
 
     Args:
-        place: Directory or URL that the runs lie below.
-        options: What was typed.
-        part: "0/4" for the first of four services that share the runs out; "": all of them.
-        wait: Lets some seconds pass.
+        place: Directory or URL that contains the runs.
+        options: Options of the command.
+        part: "0/4" for the first of four services that share the runs; "": all runs.
+        wait: Sleeps for some seconds.
 
     Raises:
-        SettingsError: An option is wrong, or makes no sense for many runs.
+        SettingsError: An option is invalid, or not supported for many runs.
         StoreError: The place cannot be read.
         MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
@@ -71,12 +71,12 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
         raise SettingsError("--brief works for one run only; with --all, only findings are printed anyway.")
     if options.against is not None:
         raise SettingsError("--against works for one run only.")
-    # What is wrong with the settings is said once and before anything is watched, not of each run.
+    # Report errors of the settings once and first, not for each run.
     settings = asked_settings(options, Settings())
     rules_from_settings(settings)
     seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs)
     root = store_at(place)
-    root.list("barograph-is-this-place-there")  # a place that cannot be read is said at once, and not in every turn
+    root.list("barograph-is-this-place-there")  # fail now if the place cannot be read
     if part:
         end_with_parent()
     elif joined(options.engine) == RAY:
@@ -89,11 +89,11 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
 
 
 class RunNotifier:
-    """Tells on a terminal what is found in one of many runs, with the run's name before it.
+    """Prints findings of one of many runs on a terminal, prefixed with the run's name.
 
     Args:
-        console: Where to.
-        name: Of the run.
+        console: Output.
+        name: Name of the run.
     """
 
     def __init__(self, console: Console, name: str) -> None:
@@ -101,7 +101,7 @@ class RunNotifier:
         self._name = name
 
     def notify(self, notice: Notice) -> None:
-        """Write a few lines."""
+        """Print a few lines."""
         self._console.print(Text.assemble((f"{shown(self._name)}: ", "bold"), text_of(notice)), soft_wrap=True)
 
 
@@ -172,27 +172,27 @@ class _Serving:
 
 
 class _Working(Protocol):
-    """A service that watches a part of the runs, wherever it is. Where it is far, each method may raise HostLost."""
+    """A service that watches a part of the runs, here or on another machine. There, each method may raise HostLost."""
 
     def poll(self) -> int | None:
-        """Return the code that it ended with; None while it goes on."""
+        """Return its exit code; None while it runs."""
         ...
 
     def said(self) -> bytes:
-        """Return its summary, where that is asked for as JSON."""
+        """Return its JSON summary, if requested."""
         ...
 
     def interrupt(self) -> None:
-        """Have it end as after Ctrl-C."""
+        """End it as Ctrl-C does."""
         ...
 
     def terminate(self) -> None:
-        """End it at once."""
+        """Kill it."""
         ...
 
 
 class _Shared:
-    """A service in several processes, which share the runs out."""
+    """A service in several processes, which share the runs."""
 
     def __init__(
         self, options: Options, wait: Callable[[float], object], begin: Callable[[int], _Working]
@@ -217,7 +217,7 @@ class _Shared:
         return interrupts.came
 
     def _mind(self, working: dict[int, _Working]) -> None:
-        """Wait for all; begin anew what died without being told to, and what was lost with its machine."""
+        """Wait for all processes; restart those that died unexpectedly or were lost with their machine."""
         done = False
         while not done:
             self._looks += 1
@@ -267,9 +267,9 @@ class _Command:
     """A service in another process of this machine."""
 
     def __init__(self, arguments: Sequence[str], options: Options) -> None:
-        # In a file, because nobody reads before the end: a pipe that is full would keep it from ending.
+        # A file, since nobody reads before the end: a full pipe would block it.
         self._summary = tempfile.TemporaryFile() if options.as_json else None  # noqa: SIM115 - `said` closes it
-        # In a group of its own: we pass Ctrl-C on, also where it was sent to us alone, and nobody sends it twice.
+        # In its own process group: we forward Ctrl-C exactly once, also if only we received it.
         self._process = LocalProcess(Command((sys.executable, "-m", "barograph", *arguments, *_config(options))),
                                      stdin=None, stdout=self._summary, group=Group.OWN)
 
@@ -284,7 +284,7 @@ class _Command:
             return self._summary.read()
 
     def interrupt(self) -> None:
-        """Send it what Ctrl-C sends; on Windows the terminal has done that."""
+        """Send it Ctrl-C; on Windows the terminal has already done so."""
         if os.name != "nt" and self._process.poll() is None:
             self._process.interrupt()
 
@@ -293,12 +293,12 @@ class _Command:
 
 
 def order_for(root: Store, directory: Path, options: Options) -> Order:
-    """Return what a service on another machine needs to know, all but its part.
+    """Return the configuration of a service on another machine, without its part.
 
     Args:
-        root: The store that the runs lie in.
-        directory: We are in.
-        options: What was typed.
+        root: Store that contains the runs.
+        directory: Working directory.
+        options: Options of the command.
 
     Raises:
         SettingsError: The settings file cannot be read.
@@ -309,7 +309,7 @@ def order_for(root: Store, directory: Path, options: Options) -> Order:
         witness = min((entry.name for entry in root.root.iterdir()), default="") if root.root.is_dir() else ""
     config = None
     if options.config is not None:
-        settings_from_file(options.config)  # says what is wrong with it
+        settings_from_file(options.config)  # raises a detailed error
         config = Path(options.config).read_text(encoding="utf-8")
     return Order((), config, str(directory), place, witness, tuple(item or str(directory) for item in sys.path))
 
@@ -321,7 +321,7 @@ def _far_command(order: Order, place: str, options: Options, number: int) -> Far
 
 
 def _arguments(place: str, options: Options, number: int) -> tuple[str, ...]:
-    """Return the command that watches one part of the runs, all but the settings file."""
+    """Return the arguments of the service for one part of the runs, without the settings file."""
     arguments = [
         "watch", place, "--all", "--part", f"{number}/{options.processes}",
         *(["--once"] if options.once else []), *(["--fresh"] if options.fresh else []),
@@ -364,7 +364,7 @@ def _summed(verdicts: Sequence[RunVerdict]) -> str:
 
 
 def _found(verdict: RunVerdict, still_open: int) -> str:
-    """Return how many findings; "no findings" only where something was judged and all of it could be read."""
+    """Return the number of findings; "no findings" only if something was evaluated and everything could be read."""
     not_all = f"; {count(len(verdict.damage), 'part')} could not be read" if verdict.damage else ""
     if verdict.findings:
         return f"{count(len(verdict.findings), 'finding')}{not_all}, {still_open} open"

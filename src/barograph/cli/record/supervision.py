@@ -1,7 +1,7 @@
-"""The watching beside a command that `barograph run` started: findings while it runs, the summary at the end.
+"""Watches a command started by `barograph run`: findings while it runs, the summary at the end.
 
-It has a thread of its own, so that a store that hangs keeps no signal from the command, and no error of the
-watching ends it: whatever happens here, the main thread waits for the command and ends as it ended.
+It runs in its own thread, so that a hanging store does not block signals to the command, and errors of the watching do
+not end the command: in any case the main thread waits for the command and exits like it.
 """
 
 from __future__ import annotations
@@ -44,21 +44,22 @@ from barograph.watch.terminal import TerminalNotifier
 
 _POLL_SECS = 0.2
 _KILLED = (-9, 128 + 9)
-"""Exit codes after SIGKILL: of a process, and of a shell whose last command it was."""
+"""Exit codes after SIGKILL: of a process, and of a shell whose last command was killed."""
 
 
 class Supervision:
-    """Watches a run in a thread, from the start, until `close`.
+    """Watches a run in a thread, from the start until `close`.
 
     Args:
-        store: The run's.
-        rules: What to watch with.
-        settings: `on_finding`, `findings_to`, and `close_timeout_secs`: longest wait, once the command has ended, for
-            what is left to be seen; `rule_timeout_secs` on top for each rule of somebody else's, which may take that.
-        attempt: Which life of the run.
-        live: Draw the state at the bottom of the terminal, where standard error is one.
-        as_json: Tell the summary as JSON, and nothing else on standard error.
-        recipients: Who else is told.
+        store: Store of the run.
+        rules: Rules to evaluate.
+        settings: `on_finding`, `findings_to`, `close_timeout_secs` (time limit for evaluating the rest after the
+            command has ended) and `rule_timeout_secs`, which is added for each rule that is not built in, since it may
+            take that long.
+        attempt: Attempt of the run.
+        live: Show the state at the bottom of the terminal, if standard error is one.
+        as_json: Print the summary as JSON, and nothing else on standard error.
+        recipients: External recipients of notifications.
     """
 
     def __init__(
@@ -93,14 +94,14 @@ class Supervision:
         self._thread.start()
 
     def close(self, exit_code: int) -> None:
-        """Tell the summary, once everything was seen; called when the command has ended.
+        """Print the summary once everything is evaluated; called when the command has ended.
 
         Args:
-            exit_code: Of the command; minus the signal's number where one ended it.
+            exit_code: Exit code of the command; the negative signal number if a signal killed it.
         """
         self._over.set()
         try:
-            # A little longer than the thread itself allows, since it looks at the time between two requests.
+            # A little longer than the thread's own limit, which it checks only between two requests.
             self._thread.join(self._patience_secs + self._post_secs + 1)
             if self._rules_secs and self._thread.is_alive():
                 self._tell(f"waiting up to {self._rules_secs:g} s for third-party rules (rule_timeout_secs); Ctrl-C "
@@ -119,25 +120,25 @@ class Supervision:
             self._say(closing_text(self._summary, command=self._ended(exit_code), width=self._width))
 
     def _ended(self, exit_code: int) -> str:
-        """Return how the command ended; "" if well."""
+        """Return how the command failed; "" if it did not."""
         if not exit_code:
             return ""
         why = ""
         if exit_code in _KILLED:
-            with contextlib.suppress(BarographError):  # a run that cannot be read gives no evidence
+            with contextlib.suppress(BarographError):  # an unreadable run gives no evidence
                 why = out_of_memory(RunReader(self._store), kills=self._container.kills() - self._kills_before)
         return ended_reason(exit_code) + (f" ({why})" if why else "")
 
     def tell(self, trouble: str) -> None:
-        """Tell of something that went wrong, once, and keep it for the summary as JSON."""
+        """Print a problem, once, and keep it for the JSON summary."""
         self._tell(trouble)
 
     def exit_code(self, exit_code: int) -> int:
-        """Return the code to end with after a command that ended with `exit_code`.
+        """Return the exit code after a command that exited with `exit_code`.
 
-        That is the command's own. Only the 1 of an exception says too little: a launcher ends with it whatever code
-        its workers had, and so does a script that shows exceptions its own way. Where a worker ended because it
-        was stopped, that is said in its place; where its script caught the stop, it has chosen its code itself.
+        This is the command's own code, except for 1, the code of an exception: launchers use it whatever the code of
+        their workers, and so do scripts that handle exceptions themselves. If a worker was stopped by Barograph, the
+        code for that replaces it, unless the script caught the stop and chose its code itself.
         """
         workers = self._summary.workers if self._summary else ()
         stopped = any(item.state is EndState.STOPPED and not item.reason.endswith(CAUGHT) for item in workers)
@@ -186,17 +187,17 @@ class Supervision:
         return watcher
 
     def _poll(self, watcher: Watcher) -> bool:
-        """Return whether every worker has ended and all of it was seen."""
+        """Return whether every worker has ended and all steps are evaluated."""
         try:
             return watcher.poll().drained
         except BarographError as error:
-            # Of some errors a watcher by itself would end (credentials that are refused, a place that is gone);
-            # beside a training there is time to try again.
+            # Some errors would end a standalone watcher (rejected credentials, a missing directory); next to a training
+            # there is time to retry.
             self._tell(f"cannot watch this run now; retrying. {error}")
             return False
 
     def _see_the_rest(self, watcher: Watcher) -> bool:
-        """Return whether all was seen before patience was used up."""
+        """Return whether everything was evaluated before the time limit."""
         deadline = time.monotonic() + self._patience_secs + self._rules_secs
         while not self._poll(watcher):
             if time.monotonic() >= deadline:
@@ -210,12 +211,12 @@ class Supervision:
         try:
             beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
         except StoreError:
-            return  # the watcher has told that the store is away
+            return  # the watcher has reported that the store is unavailable
         self._view.draw(status([beat for beat in beats if beat is not None], watcher.open_problems))
 
     @property
     def _width(self) -> int | None:
-        """Columns of the terminal; None where standard error is none."""
+        """Columns of the terminal; None if standard error is none."""
         return shutil.get_terminal_size().columns if self._stream.isatty() else None
 
     def _to_json(self, exit_code: int) -> dict[str, object]:
@@ -233,6 +234,6 @@ class Supervision:
                 self._say(f"barograph: {text}")
 
     def _say(self, text: str) -> None:
-        # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
+        # Standard error may be gone; we still forward the command's exit code.
         self._stream.write(f"{text}\n")
         self._stream.flush()

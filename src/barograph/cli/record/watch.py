@@ -1,4 +1,4 @@
-"""`barograph watch`: judge a run, while it goes on or long after."""
+"""`barograph watch`: evaluate rules on a run, during training or later."""
 
 from __future__ import annotations
 
@@ -112,4 +112,4 @@ def command(
 
 
 EXIT_INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""

@@ -1,4 +1,4 @@
-"""The watching of a run from the command line: until it has ended, and then the summary."""
+"""Watches a run from the command line until it has ended, then prints the summary."""
 
 from __future__ import annotations
 
@@ -48,33 +48,33 @@ from barograph.watch.watch_command import NOTIFY_VARIABLE
 
 POLL_SECS = 0.5
 _LOOK_SECS = 2.0
-"""How often the metadata files of the workers are read for the line at the bottom: each is a request to the store."""
+"""Seconds between two reads of the heartbeats for the bottom line; each is a request to the store."""
 _SPINNER_WIDTH = 3
-"""Columns of the sign that turns, of its gap, and one that stays free."""
+"""Columns of the spinner, its gap, and one free column."""
 
 _JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings", "rule_timeout_secs", "recorder",
            "checkpoints")
-"""Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
+"""Settings of the watcher; the others configure the recording and may come from a newer Barograph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was typed.
+    """Options of the command.
 
     Attributes:
-        rules: Codes and names; None: those the run was started with.
-        on_finding: "notify" or "stop"; None: as the run was started.
-        findings_to: File that each event is appended to, too; None: none but the settings file's.
+        rules: Codes and names; None: those of the run.
+        on_finding: "notify" or "stop"; None: as in the run.
+        findings_to: Additional file that events are appended to; None: only the settings file's.
         config: Path of a settings file; None: none.
-        once: Do not wait for more.
-        fresh: Begin at the first step and leave nothing in the run.
-        brief: Tell findings and the summary only, and leave interrupts to the training beside.
+        once: Do not wait for new steps.
+        fresh: Start at the first step, and write nothing into the run.
+        brief: Print only findings and the summary, and leave Ctrl-C to the training in this process group.
         as_json: Print the summary as JSON.
-        notify: URLs of those who are told, too.
-        set_: What is set of rules and actions, as typed.
-        processes: How many processes the work is spread over.
-        engine: Where these are: see `barograph.cli.record.engines`.
-        against: Place of a run to compare with; None: none.
+        notify: URLs of additional recipients.
+        set_: Settings of rules and actions, as typed.
+        processes: Number of processes.
+        engine: Where they run: see `barograph.cli.record.engines`.
+        against: Path or URL of a run to compare with; None: none.
     """
 
     rules: list[str] | None = None
@@ -96,12 +96,12 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     """Watch the run at `place` until it has ended, and print the summary; return whether it was interrupted.
 
     Args:
-        place: Of the run.
-        options: What was typed.
-        wait: Lets some seconds pass.
+        place: Path or URL of the run.
+        options: Options of the command.
+        wait: Sleeps for some seconds.
 
     Raises:
-        UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
+        UnknownName, SettingsError: A rule, a parameter or a setting is invalid; the message suggests the closest.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
         MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
@@ -115,29 +115,29 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
 
 
 def settings_for(run: RunReader, options: Options) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings to watch with: those typed, on top of the file's, on top of those of the run.
+    """Return the watcher's settings: options on top of the file, on top of the run.
 
-    Of the rules that the run names only those that are installed here are used; the names of the others are
-    returned, too. Code that is not installed is loaded where the user asks for it.
+    Of the rules that the run names, only those installed here are used; the names of the others are returned, too. Code
+    that is not installed is loaded only if the user asks for it.
 
     Raises:
-        UnknownName, SettingsError: One of them is wrong.
+        UnknownName, SettingsError: A setting is invalid.
         BadRule: A rule that the user asks for cannot be loaded.
     """
     theirs = settings_from_mapping({
         name: value for name, value in run.manifest.settings.items() if name in _JUDGED
     })
-    # First without the run's: what is there then is what the user asks for.
+    # First without the run's settings, to separate what the user asks for.
     asked_for = asked_settings(options, replaced(theirs, rules=(), rule_settings={})).rules
     trusted, not_used = installed_alone(theirs, besides=asked_for)
     return asked_settings(options, trusted), () if asked_for else not_used
 
 
 def asked_settings(options: Options, base: Settings) -> Settings:
-    """Return the settings that the user asks for: those typed, on top of the file's, on top of `base`.
+    """Return the user's settings: options on top of the file, on top of `base`.
 
     Raises:
-        UnknownName, SettingsError: One of them is wrong, or is for a training alone.
+        UnknownName, SettingsError: A setting is invalid, or configures only the training.
     """
     typed: dict[str, Any] = {
         "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
@@ -152,7 +152,7 @@ def asked_settings(options: Options, base: Settings) -> Settings:
 
 
 def _compared(settings: Settings, other: RunReader) -> Settings:
-    """Return the settings with the rule that compares with that run."""
+    """Return the settings with the rule that compares with the other run."""
     rules = [*settings.rules, SimilarAcrossRuns.code]
     if any(rule.code == SimilarAcrossRuns.code for rule in rules_from_settings(settings)):
         rules = list(settings.rules)
@@ -161,21 +161,21 @@ def _compared(settings: Settings, other: RunReader) -> Settings:
 
 
 def watcher_for(run: RunReader, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:
-    """Return what watches a run with these settings.
+    """Return a watcher for a run.
 
     Args:
-        run: Which.
-        settings: As `settings_for` returns them.
-        options: What was typed.
-        notifiers: Told beside those that the settings name.
+        run: The run.
+        settings: Result of `settings_for`.
+        options: Options of the command.
+        notifiers: Notifiers in addition to those of the settings.
 
     Raises:
-        UnknownName, SettingsError, BadRule: A rule or a parameter is wrong.
+        UnknownName, SettingsError, BadRule: A rule or a parameter is invalid.
     """
     told = list(notifiers)
     if settings.findings_to:
         told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
-    # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
+    # A read-only look must not change a training, unless that is explicitly requested.
     dry = options.fresh and options.on_finding is None
     return Watcher(
         run.store, rules_from_settings(settings), notifiers=told, post=notifiers_of(settings, run.url),
@@ -187,7 +187,7 @@ def watcher_for(run: RunReader, settings: Settings, options: Options, notifiers:
 
 
 def _collections_of(run: RunReader) -> tuple[Selection, ...]:
-    """Return the collections that the run was recorded with; none where a newer Barograph wrote them its own way."""
+    """Return the collections of the recording; none if a newer Barograph wrote them in another format."""
     try:
         return settings_from_mapping({"collections": run.manifest.settings.get("collections", {})}).collections
     except SettingsError:
@@ -195,7 +195,7 @@ def _collections_of(run: RunReader) -> tuple[Selection, ...]:
 
 
 def _handed_over() -> list[dict[str, Any]]:
-    """Return whom `attach` has its watcher tell: by the environment, since the list of processes is everybody's."""
+    """Return the recipients that `attach` passes through the environment, since the process list is public."""
     text = os.environ.get(NOTIFY_VARIABLE, "")
     try:
         return list(json.loads(text)) if text else []
@@ -204,7 +204,7 @@ def _handed_over() -> list[dict[str, Any]]:
 
 
 class _Watching:
-    """One watching, from the first look to the summary."""
+    """Watches one run, from the first poll to the summary."""
 
     def __init__(
         self, run: RunReader, settings: Settings, not_used: tuple[str, ...], options: Options,
@@ -216,14 +216,14 @@ class _Watching:
         self._parts: list[str] = []
         self._steps_made = 0
         self._spinner = Spinner("dots", style="dim")
-        # Under --json standard output belongs to the summary alone.
+        # With --json, standard output contains only the summary.
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
         self._watcher = watcher_for(run, settings, options, [self._notifier])
         self._notifier.found = lambda: self._watcher.found
 
     def follow(self) -> bool:
-        """Watch until there is no more to see; return whether it was interrupted."""
+        """Watch until nothing more can come; return whether it was interrupted."""
         interrupts = Interrupts(ignored=self._options.brief)
         with interrupts, self._bottom_line():
             try:
@@ -238,7 +238,7 @@ class _Watching:
         return interrupts.came
 
     def _tell_what_is_known(self) -> None:
-        """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
+        """Print what an earlier watcher found in a running run, since only new findings are printed later."""
         if self._not_used:
             self._console.print(
                 f"barograph: rules of this run that are not installed here were skipped: {', '.join(self._not_used)}. "
@@ -287,7 +287,7 @@ class _Watching:
             yield
 
     def _drawn(self) -> Spinner:
-        # Called by the thread that draws, in the middle of a long poll, too.
+        # Called by the drawing thread, also during a long poll.
         judged, made = self._watcher.steps, self._steps_made
         of = f" of {made:,} made" if made > judged else ""
         line = line_of(self._parts or [f"{count(judged, 'step')} evaluated{of}"], self._console.width - _SPINNER_WIDTH)

@@ -1,4 +1,4 @@
-"""The commands `import` and `export`: their subcommands are plugins, and the word `archive` may be left out."""
+"""The commands `import` and `export`, whose subcommands are plugins. The subcommand `archive` is the default."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ALIKE = 0.7
 
 
 class ArchiveGroup(TyperGroup):
-    """Takes a word that is none of its commands, and like none of them, for what `archive` is asked of."""
+    """Passes arguments that do not resemble a subcommand to `archive`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is meant, and what it is given."""
+        """Return the command and its arguments."""
         word = args[0] if args else ""
         is_typo = difflib.get_close_matches(word, self.commands, n=1, cutoff=_ALIKE)
         if word and not word.startswith("-") and word not in self.commands and not is_typo and _MEANT in self.commands:
@@ -44,7 +44,7 @@ def group_of_plugins(entry_points: str, callback: Callable[[], None]) -> typer.T
 
     class Group(ArchiveGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            if not ctx.resilient_parsing:  # as when a shell completes a word
+            if not ctx.resilient_parsing:  # not during shell completion
                 for problem in problems:
                     print(f"barograph: {shown_lines(problem)}", file=sys.stderr)
             return super().parse_args(ctx, args)

@@ -98,8 +98,8 @@ class _Asking:
         """Yield the implicit conditions.
 
         Args:
-            few: Other conditions leave few items. These are to be looked up by number, so the conditions are written
-                so that no index can be used for them.
+            few: Other conditions leave few items. They should be looked up by number, so the conditions are written so
+                that the database cannot use an index for them.
         """
         asked = {field.path[0].lower() for field in _fields(self._search.condition)}
         if "kind" not in asked:
@@ -145,7 +145,7 @@ class _Asking:
         if isinstance(field, ItemField):
             column: ColumnElement[Any] = field.column
             if not getattr(column, "nullable", True):
-                # A test for null, which never holds, would keep the index from being used.
+                # A test for null, which is always false, would prevent the use of the index.
                 return (column.desc() if order.descending else column.asc(),)
         elif isinstance(field, NamedField):
             table, value = self._column_of(order.field, field)

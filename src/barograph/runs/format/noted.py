@@ -1,4 +1,4 @@
-"""Parquet files that say in their footer, as JSON, what they are."""
+"""Parquet files with JSON metadata in their footer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NOTES = b"barograph"
 
 
 def noted_bytes(tables: Iterable[pa.Table], schema: pa.Schema, notes: Mapping[str, Any], **options: Any) -> bytes:
-    """Return the file that holds these tables, each as a row group of its own, and these notes.
+    """Return a file with these tables, one row group each, and metadata.
 
     Args:
-        tables: One after the other, of that schema.
-        schema: Of all.
-        notes: What the file says of itself.
-        options: Of `pyarrow.parquet.ParquetWriter`.
+        tables: Tables of that schema, in order.
+        schema: Schema of all tables.
+        notes: Metadata of the file.
+        options: Options of `pyarrow.parquet.ParquetWriter`.
     """
     sink = io.BytesIO()
     writer = pq.ParquetWriter(sink, schema, **options)
@@ -38,13 +38,13 @@ def noted_bytes(tables: Iterable[pa.Table], schema: pa.Schema, notes: Mapping[st
 
 
 def notes_in(metadata: Mapping[bytes, bytes] | None) -> Any:
-    """Return what `noted_bytes` noted; an empty dictionary where there is nothing.
+    """Return the metadata written by `noted_bytes`; an empty dictionary if there is none.
 
     Args:
-        metadata: A file's key-value metadata.
+        metadata: Key-value metadata of a file.
 
     Raises:
-        ValueError: What is there is no JSON.
+        ValueError: It is not JSON.
     """
     return json.loads((metadata or {}).get(_NOTES, b"{}"))
 
@@ -53,21 +53,21 @@ def read_noted(
     store: Store, name: RangeName, run_id: str, *, columns: Sequence[str], texts: Sequence[str], what: str,
     schema: pa.Schema | None = None,
 ) -> tuple[pa.Table, Mapping[str, Any]]:
-    """Return the table of a file, and what it says of itself.
+    """Return the table and the metadata of a file.
 
     Args:
-        store: The run's.
-        name: Of the file.
-        run_id: Of the run; "": of any.
-        columns: Only these.
-        texts: Those of them that come as dictionaries.
-        what: The file is, for people.
-        schema: Of the columns; None: whoever asks checks it.
+        store: Store of the run.
+        name: Name of the file.
+        run_id: ID of the run; "": any.
+        columns: Columns to read.
+        texts: Those to read as dictionaries.
+        what: Description of the file for people.
+        schema: Expected schema of the columns; None: the caller checks it.
 
     Raises:
         DamagedChunk: It is not what was published under that name in this run, or lacks a column.
-        ObjectNotFound: There is none.
-        StoreError: The store does not answer.
+        ObjectNotFound: There is no such file.
+        StoreError: The store does not respond.
     """
     data = proved(store, str(name), name.digest)
     try:

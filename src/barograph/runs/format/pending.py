@@ -1,4 +1,4 @@
-"""What waits in the writer until its chunk is full, in as little memory as will do. NumPy alone, no Arrow."""
+"""Records that wait in the writer until their chunk is full, in compact form. Uses NumPy alone, no Arrow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ class Pending(Protocol):
 
     @property
     def step(self) -> Step:
-        """Which step."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """Memory it holds."""
+        """Size in memory."""
         ...
 
     def resolve(self) -> StepRecords | CompactStep:
@@ -38,28 +37,26 @@ _COUNT = MOMENT_FIELDS.index("count")
 _STEP_BYTES, _SCALAR_BYTES, _BIN_BYTES = 500, 200, 14
 
 POINT = np.dtype([("series", "<i4"), ("tick", "<i8"), ("step", "<i8"), ("value", "<f8"), ("time", "<f8")])
-"""One number: which series, the tick of the step that was going on, the step it is for, the number, and when
-(seconds since 1970 UTC)."""
+"""One number: its series, the tick of the current step, its step, its value, and its time (seconds since 1970 UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Records that are there at once, as a `Pending`.
+    """Available records, as a `Pending`.
 
     Attributes:
-        records: What was recorded.
+        records: The records.
     """
 
     records: StepRecords
 
     @property
     def step(self) -> Step:
-        """Which step."""
         return self.records.step
 
     @property
     def size_bytes(self) -> int:
-        """Memory it holds."""
+        """Size in memory."""
         records = self.records
         size = 0 if records.moments is None else records.moments.nbytes
         size += 0 if records.exponents is None else records.exponents.nbytes
@@ -74,18 +71,18 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class CompactStep:
-    """A step as it is kept until its chunk is full.
+    """A step in the form that is kept until its chunk is full.
 
     Attributes:
-        step: Which one.
-        subjects: As in the records, of which `rows` were seen.
-        rows: Rows of `subjects` that were seen, rising.
+        step: The step.
+        subjects: As in the records, of which `rows` were recorded.
+        rows: Ascending indices of recorded `subjects`.
         moments: Shape (len(rows), 10).
-        bin_rows, bins, bin_counts: The histograms' filled bins: position in `rows`, bin and count.
-        units: Row of `subjects` to per-unit summaries.
+        bin_rows, bins, bin_counts: Nonempty bins of the histograms: index into `rows`, bin and count.
+        units: Per-unit summaries by row of `subjects`.
         scalars: Plain numbers.
-        tensors: Whole tensors, for the file of tensors.
-        size_bytes: Memory it takes, about.
+        tensors: Whole tensors, for the tensor file.
+        size_bytes: Approximate size in memory.
     """
 
     step: Step
@@ -116,7 +113,7 @@ def without_subjects(step: CompactStep) -> CompactStep:
 
 
 def compact(records: StepRecords | CompactStep) -> CompactStep:
-    """Return what has to be kept of the records; their arrays may then be used again, except the units'."""
+    """Return the records in compact form; their arrays may then be reused, except those of units."""
     if isinstance(records, CompactStep):
         return records
     moments = records.moments if records.moments is not None else np.empty((0, len(MOMENT_FIELDS)))
@@ -134,13 +131,13 @@ def compact(records: StepRecords | CompactStep) -> CompactStep:
 
 
 class Series(NamedTuple):
-    """What a number belongs to.
+    """Identity of a series of numbers.
 
     Attributes:
-        key: What it is.
+        key: Its key.
         mode: Mode it was recorded in.
-        optimizer: Whose step; "" where there is one, and for what the script logs.
-        logged: The script logged it. Else it is all that was recorded of a step.
+        optimizer: Optimizer of the step; "" if there is only one, and for logged numbers.
+        logged: The script logged it. Otherwise nothing else was recorded of the step.
     """
 
     key: Key
@@ -151,18 +148,18 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Plain numbers: those the script logged, and steps of which nothing else was recorded.
+    """Plain numbers: logged by the script, or of steps without other records.
 
     Attributes:
-        series: What the numbers belong to.
-        points: Array of `POINT`, in the order they came.
+        series: Their series.
+        points: Array of `POINT`, in order of arrival.
     """
 
     series: Sequence[Series]
     points: NDArray[np.void]
 
     def pieces(self, count: int) -> Iterator[Points]:
-        """Yield them in pieces of `count`, or a few more: a step is never split. Nothing where there are none."""
+        """Yield parts of `count` points or slightly more: a step is never split. Yields nothing if there are none."""
         start = 0
         while start < len(self.points):
             stop = min(start + count, len(self.points))

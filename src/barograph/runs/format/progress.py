@@ -1,4 +1,4 @@
-"""How far training had come in a file of records: what its age is judged by."""
+"""Training progress in a records file, which determines its age."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 from barograph.model.step import Mode
 
 BESIDE = "\0"
-"""Stands in for an optimizer where nothing was trained: what was evaluated or logged, by the steps it is for. No
-optimizer is called so."""
+"""Takes the place of an optimizer for records outside training (evaluations, logged numbers), with their steps. No
+optimizer has this name."""
 
 
 class Reach(NamedTuple):
-    """Some rows of a file, by the greatest of their steps.
+    """The largest step of some rows of a file.
 
     Attributes:
-        optimizer: Of which optimizer they are.
-        mode: In which mode they were recorded.
+        optimizer: Optimizer of the rows.
+        mode: Mode of the rows.
         logged: The script logged them.
-        step: The greatest.
+        step: Largest step.
     """
 
     optimizer: str
@@ -29,7 +29,7 @@ class Reach(NamedTuple):
 
 
 def last_steps(rows: Iterable[Reach]) -> dict[str, int]:
-    """Return each optimizer's greatest step in a file, and under `BESIDE` that of all rows that no step made.
+    """Return each optimizer's largest step in a file, and under `BESIDE` that of all rows outside training.
 
     Example:
         >>> last_steps([Reach("", Mode.TRAIN, False, 7), Reach("", Mode.TRAIN, False, 9)])

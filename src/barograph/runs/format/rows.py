@@ -29,7 +29,7 @@ class SubjectTable:
         return rows
 
     def rows_in(self, kind: Kind, layers: Collection[str]) -> tuple[int, ...]:
-        """Return the rows of a kind, of those layer classes only where any are given."""
+        """Return the rows of a kind, restricted to these layer classes if there are any."""
         asked = kind, frozenset(layers)
         if asked not in self._rows_in:
             rows = self.rows_of_kind[kind][1].tolist() if kind in self.rows_of_kind else []
@@ -55,12 +55,12 @@ class SubjectTable:
 
 @dataclass(frozen=True, slots=True)
 class SparseHistograms:
-    """Histograms by their filled bins: small, and fit to be sent to another process.
+    """Histograms as their nonempty bins: small, and suitable for sending to another process.
 
     Attributes:
-        shape: Of the whole array, (rows, bins).
-        places: Of the filled bins, in the flattened array.
-        counts: What is in them.
+        shape: Shape of the whole array, (rows, bins).
+        places: Indices of the nonempty bins in the flattened array.
+        counts: Their counts.
     """
 
     shape: tuple[int, int]
@@ -80,15 +80,15 @@ def _no_histograms() -> NDArray[np.int64] | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRows:
-    """What one worker recorded in one step.
+    """Records of one worker in one step.
 
     Attributes:
-        table: What each row is about.
+        table: Subjects of the rows.
         moments: Shape (rows, 10), columns as in `MOMENT_FIELDS`.
-        histograms: Makes the array of shape (rows, 512), or None where nothing has a histogram. A function,
-            because the array is large and most of those who look at a step never ask for it.
-        units: Row to per-unit summaries.
-        scalars: Plain numbers; the mean of each loss is among them.
+        histograms: Returns the array of shape (rows, 512), or None without histograms. A function, because the array is
+            large and most callers do not need it.
+        units: Per-unit summaries by row.
+        scalars: Plain numbers, including the mean of each loss.
         tensors: Keys whose whole tensor was saved.
     """
 

@@ -52,7 +52,7 @@ ROW_GROUP_ROWS = 128 * 1024
 """Rows are sorted by kind and path, so a reader of one series skips the groups it is not in."""
 
 SMALL_ROW_GROUP_ROWS = 16 * 1024
-"""The same where there are many paths: to read a group is to read all names in it."""
+"""Row group size with many paths: reading a group reads all names in it."""
 
 _FEW_TEXTS = 4096
 
@@ -72,9 +72,9 @@ WRITER_OPTIONS: dict[str, Any] = {
         "exponent_counts.list.element": "DELTA_BINARY_PACKED",
     },
     "write_statistics": ["attempt", "worker", "chunk", "tick", "step", "optimizer", "mode", "kind", "path"],
-    # For those who read the files without us; our reader checks the digest of the whole file.
+    # For other readers of the files; ours verifies the digest of the whole file.
     "write_page_checksum": True,
-    # The Arrow schema would add a kilobyte to every file and tell nobody anything.
+    # The Arrow schema would add a kilobyte to every file without being used.
     "store_schema": False,
 }
 
@@ -88,7 +88,7 @@ def row_groups(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def with_few_texts(table: pa.Table) -> pa.Table:
-    """Return a table whose columns of texts hold no many texts that are in none of its rows."""
+    """Return a table whose string dictionaries contain few strings that no row uses."""
     for index, name in enumerate(table.column_names):
         column = table.column(index)
         if pa.types.is_dictionary(column.type) and any(

@@ -1,4 +1,4 @@
-"""Whether a Parquet file is built as ours are: readers rely on its types, and on a footer that is small."""
+"""Validates the structure of our Parquet files: readers rely on the column types and on a small footer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FEW_ROWS, _ROWS_OF_A_BYTE = 10**6, 1000
 
 
 def check_sizes(footer: pq.FileMetaData, size_bytes: int, name: str) -> None:
-    """Refuse a file with very many row groups, or with far more rows than its bytes can hold.
+    """Reject a file with very many row groups, or with far more rows than its bytes can contain.
 
     Raises:
-        DamagedChunk: It is such a file.
+        DamagedChunk: The file is invalid.
     """
     rows, groups = footer.num_rows, footer.num_row_groups
     if groups > _FEW_ROW_GROUPS + rows // _ROWS_OF_A_GROUP:
@@ -28,15 +28,15 @@ def check_sizes(footer: pq.FileMetaData, size_bytes: int, name: str) -> None:
 
 
 def check_columns(file: pq.ParquetFile, expected: pa.Schema, name: str) -> None:
-    """Refuse a file whose columns have other types, or nulls where there must be none.
+    """Reject a file whose columns have other types, or unexpected nulls.
 
     Args:
-        file: It.
-        expected: The columns that it must have, at least.
-        name: Of the file, for the message.
+        file: The file.
+        expected: Required columns.
+        name: Name of the file, for the message.
 
     Raises:
-        DamagedChunk: Its columns are others.
+        DamagedChunk: The columns differ.
     """
     known = file.schema_arrow
     for field in expected:

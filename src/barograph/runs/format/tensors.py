@@ -21,7 +21,7 @@ _TYPES: Mapping[str, Any] = {
     "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
     "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
 }
-"""The names that safetensors gives to types of elements."""
+"""Names of element types in safetensors."""
 
 _NAMES: Mapping[str, str] = {np.dtype(kind).name: name for name, kind in _TYPES.items()}
 
@@ -56,12 +56,12 @@ def tensor_entry(tick: int, key: Key) -> str:
         >>> tensor_entry(12, Key(Kind.WEIGHT, "fc1.bias"))
         '12/weight:fc1.bias'
     """
-    # What no text can hold becomes "?", as in the rows that speak of it.
+    # Undecodable characters become "?", as in the rows that refer to it.
     return f"{tick}/{key}".encode("utf-8", "replace").decode()
 
 
 class TensorsOrigin(NamedTuple):
-    """Whose file of tensors it is: of which run ("": not known), worker, attempt and chunk."""
+    """Origin of a tensor file: run ("": unknown), worker, attempt and chunk."""
 
     run_id: str
     worker: str
@@ -70,7 +70,7 @@ class TensorsOrigin(NamedTuple):
 
 
 def tensors_bytes(tensors: Mapping[str, NDArray[Any]], origin: TensorsOrigin | None = None) -> bytes:
-    """Return the file that holds arrays by name, and says whose it is.
+    """Return a file with arrays by name, and its origin.
 
     safetensors has no complex128: such an array is stored as float64 with one more axis, (real, imaginary), and
     its name is in the metadata entry `complex128`.
@@ -89,19 +89,21 @@ def tensors_bytes(tensors: Mapping[str, NDArray[Any]], origin: TensorsOrigin | N
 
 
 def raw_tensors_bytes(tensors: Mapping[str, RawTensor]) -> bytes:
-    """Return the file that holds raw tensors by name; raises as `array_from_raw`."""
+    """Return a file with raw tensors by name; raises as `array_from_raw`."""
     return tensors_bytes({name: array_from_raw(tensor) for name, tensor in tensors.items()})
 
 
 def raw_tensors_parts(tensors: Mapping[str, RawTensor]) -> list[bytes | memoryview]:
-    """Return the parts of the file that holds raw tensors by name, in order; none of the tensors is copied.
+    """Return the parts of a file with raw tensors by name, in order, without copying tensors.
+
+    The library would concatenate gigabytes that are only written sequentially.
 
     The library would put gigabytes together that are only written one after another.
 
     Raises:
         UnsupportedDtype: As `array_from_raw`.
     """
-    # Wide elements first, so that each tensor lies at a multiple of its own.
+    # Wide elements first, so that each tensor is aligned.
     ordered = sorted(tensors.items(), key=lambda item: (-array_from_raw(item[1]).dtype.itemsize, item[0]))
     pairs = [name for name, tensor in ordered if tensor.dtype == "complex128"]
     header: dict[str, Any] = {"__metadata__": {"format": "np", "complex128": json.dumps(pairs)}}
@@ -112,7 +114,7 @@ def raw_tensors_parts(tensors: Mapping[str, RawTensor]) -> list[bytes | memoryvi
         kind, shape = ("F64", [*tensor.shape, 2]) if name in pairs else (_NAMES[tensor.dtype], list(tensor.shape))
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + len(whole)]}
         at += len(whole)
-        # An empty part says nothing, and not every store takes one.
+        # Skip empty parts, which not every store accepts.
         parts += [whole] if len(whole) else []
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _HEADER_LENGTH_BYTES)
@@ -126,15 +128,15 @@ def read_tensors(data: bytes | memoryview, name: str) -> dict[str, NDArray[Any]]
 
 
 def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any] | None:
-    """Return one array of a file; None where the file does not hold it.
+    """Return one array of a file; None if the file does not contain it.
 
     Args:
-        data: The whole file; the array shares its bytes and cannot be written to.
+        data: The whole file; the array shares its bytes and is read-only.
         entry: Name of the tensor.
-        name: Of the file, for the message.
+        name: Name of the file, for the message.
 
     Raises:
-        DamagedChunk: It is no safetensors file, or says something impossible.
+        DamagedChunk: It is not a safetensors file, or its header is invalid.
     """
     header, start = _header(data, name)
     info = header.get(entry)
@@ -152,7 +154,7 @@ def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any]
 
 
 def check_tensors_origin(data: bytes | memoryview, origin: TensorsOrigin, name: str) -> None:
-    """Raise DamagedChunk where a file says that it is another's; one that does not say whose it is passes."""
+    """Raise DamagedChunk if a file has another origin; a file without origin passes."""
     try:
         said = json.loads(_header(data, name)[0].get("__metadata__", {}).get("barograph", "{}"))
         told = {word: value for word, value in said.items() if value != ""}

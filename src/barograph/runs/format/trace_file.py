@@ -1,4 +1,4 @@
-"""A file of the data trace: one row a batch that fed training, as `FORMAT.md` says."""
+"""Files of the data trace: one row per training batch, see `FORMAT.md`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class TraceRow(NamedTuple):
-    """One batch as it stands in a file: fields as the columns, `samples` being `count`; -1 and "" stand for null."""
+    """One batch as stored in a file: fields as the columns, `samples` is `count`; -1 and "" represent null."""
 
     part: int
     tick: int
@@ -73,7 +73,7 @@ class TraceRow(NamedTuple):
 
 
 def trace_bytes(rows: Sequence[TraceRow], worker: Worker, *, dropped_batches: int = 0) -> bytes:
-    """Return the file that holds these rows, and says whose it is."""
+    """Return a file with these rows and their worker."""
     count = len(rows)
     sizes, loader_workers = [row.size for row in rows], [row.loader_worker for row in rows]
     columns = {
@@ -103,17 +103,17 @@ def trace_bytes(rows: Sequence[TraceRow], worker: Worker, *, dropped_batches: in
 
 
 def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, int]:
-    """Return the rows of a file, and how many batches its worker had dropped by then.
+    """Return the rows of a file, and the number of batches its worker had dropped by then.
 
     Args:
-        store: The run's.
-        name: Of the file.
-        run_id: Of the run.
+        store: Store of the run.
+        name: Name of the file.
+        run_id: ID of the run.
 
     Raises:
         DamagedChunk: It is not what was published under that name in this run.
-        ObjectNotFound: There is none.
-        StoreError: The store does not answer.
+        ObjectNotFound: There is no such file.
+        StoreError: The store does not respond.
     """
     table, notes = read_noted(store, name, run_id, columns=TRACE_SCHEMA.names, texts=_TEXTS,
                               what="a part of a data trace", schema=TRACE_SCHEMA)
@@ -133,7 +133,7 @@ def _texts(values: Sequence[str | None]) -> pa.Array:
 
 
 def _text(value: str) -> str:
-    # A name of a file may be what no text can hold.
+    # A file name may contain undecodable characters.
     return value.encode("utf-8", "replace").decode()
 
 

@@ -22,15 +22,15 @@ from barograph.measures.shuffles import (
 from barograph.model.trace import OrderHint
 
 MOST_SAMPLES = 2**25
-"""Samples of the largest data set whose passes are known by what they were drawn from: that takes 8 bytes a sample of
-memory while the pass goes on."""
+"""Maximum size of a data set whose passes are stored as an order; verifying one takes 8 bytes of memory per sample
+during the pass."""
 
 _WORTHWHILE_SAMPLES = 4096
-"""A generator's state takes as much room as so many samples do by themselves."""
+"""Number of samples that need as much space as a generator's state."""
 
 
 def order_from_hint(hint: OrderHint) -> str:
-    """Return the words that stand in the trace; "" where the samples themselves are to be written.
+    """Return the order as text for the trace; "" if the samples themselves must be stored.
 
     Example:
         >>> order_from_hint(OrderHint("permutation", 60000, seed=7))
@@ -57,7 +57,13 @@ def order_from_hint(hint: OrderHint) -> str:
 
 
 class Order:
-    """The samples that an order speaks of, found out as far as they are asked for.
+    """The samples of an order, computed on demand.
+
+    Args:
+        text: Result of `order_from_hint`.
+
+    Raises:
+        ValueError: The text is invalid or unknown.
 
     Args:
         text: As `order_from_hint` gives it.
@@ -81,7 +87,7 @@ class Order:
             raise ValueError(f"not a valid order: {error!r}") from error
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at places `start` to `stop` - 1; fewer where the order ends before."""
+        """Return the samples at positions `start` to `stop` - 1; fewer if the order ends before."""
         return self._drawing.part(start, stop)
 
 

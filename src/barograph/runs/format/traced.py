@@ -1,4 +1,4 @@
-"""A batch that fed training, as it is read back: of which step, and which samples it was made of."""
+"""A training batch as read from the trace: its step and its samples."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class TracedBatch:
     """One batch of the data trace.
 
     Attributes:
-        attempt, worker: Who was fed.
-        tick, step, optimizer: The step that it fed; of several optimizers that share a batch the first to step.
-        pass_number: Which pass over a loader, of those that fed steps of this process; counted from 0.
-        loader: Class of the data set; with a number where several of that class were read.
-        size: Samples in the data set; None where that is not known.
-        first: Place of its first sample in the pass; of a stream: in what its worker reads.
-        count: Samples.
-        loader_worker: The loader's worker that read it; None where there was none, or that is not known.
-        indices: Of the samples in the data set; None for a stream, which has none.
-        names: Of the samples, one each; "" where one is not known.
+        attempt, worker: Attempt and worker that used it.
+        tick, step, optimizer: Its step; if several optimizers share a batch, that of the first to step.
+        pass_number: Number of the pass over a loader, among those used by steps of this process; from 0.
+        loader: Class of the data set; with a number if several data sets of that class were read.
+        size: Number of samples in the data set; None if unknown.
+        first: Position of its first sample in the pass; for a stream, in the part that its worker reads.
+        count: Number of samples.
+        loader_worker: Worker of the loader that read it; None if there is none or it is unknown.
+        indices: Indices of the samples in the data set; None for a stream.
+        names: Names of the samples; "" for an unknown one.
     """
 
     attempt: int
@@ -43,7 +43,7 @@ class TracedBatch:
 
     @property
     def samples(self) -> tuple[str, ...]:
-        """What each sample is called: its index, or, of a stream, the loader's worker and the place, as in "0:25"."""
+        """Name of each sample: its index, or for a stream the loader's worker and the position, as in "0:25"."""
         if self.indices is not None:
             return tuple(map(str, self.indices.tolist()))
         return tuple(f"{self.loader_worker or 0}:{place}" for place in range(self.first, self.first + self.count))
@@ -63,15 +63,15 @@ class TracedBatch:
 
 
 class DataRead(NamedTuple):
-    """What is known of one data set that fed a worker.
+    """Summary of one data set used by a worker.
 
     Attributes:
-        loader, size: As of `TracedBatch`.
-        worker, attempt: Who was fed.
-        passes: Passes over it that fed a step.
-        batches: That fed steps.
-        first_step, last_step: Of these steps.
-        names: Samples of which a name is known.
+        loader, size: As in `TracedBatch`.
+        worker, attempt: Worker and attempt.
+        passes: Number of passes used by steps.
+        batches: Number of batches used by steps.
+        first_step, last_step: First and last of these steps.
+        names: Number of samples with a known name.
     """
 
     loader: str
@@ -86,7 +86,9 @@ class DataRead(NamedTuple):
 
 
 def is_called(text: str, name: str) -> bool:
-    """Return whether a sample's name is the one that is asked for: whole, its end after a slash, or a pattern.
+    """Return whether a sample's name matches: exactly, by its end after a slash, or by a pattern.
+
+    For `FILE#KEY`, either part or both may match.
 
     Of `FILE#KEY` either part is asked for, or the whole.
 

@@ -31,7 +31,7 @@ class Beginning:
 
 
 def beginning_in(name: ChunkName, file: pq.ParquetFile) -> Beginning:
-    """Return what a file of records tells: in its notes of the whole attempt, or else in its rows."""
+    """Return the beginning from a records file: from its metadata for the whole attempt, or else from its rows."""
     noted = notes_of(file.metadata.metadata, str(name)).first_steps
     if noted is not None:
         return Beginning(noted, certain=True)
@@ -41,10 +41,10 @@ def beginning_in(name: ChunkName, file: pq.ParquetFile) -> Beginning:
 def supersession_from(beginnings: Mapping[Stream, Sequence[Beginning]]) -> tuple[Supersession, list[str]]:
     """Return which rows later attempts supersede, and one sentence for each attempt whose beginning is lost.
 
-    Ranks make the same steps, so one of them tells for all; a process without rank tells for itself alone.
+    Ranks make the same steps, so one of them is enough; a process without rank needs its own.
 
     Args:
-        beginnings: For every worker that published something in an attempt that is not the first: what tells.
+        beginnings: Beginnings found for every worker that published records in an attempt other than the first.
     """
     starts: dict[tuple[int, str], int] = {}
     certain: dict[tuple[int, str], bool] = {}
@@ -61,7 +61,7 @@ def supersession_from(beginnings: Mapping[Stream, Sequence[Beginning]]) -> tuple
 
 
 def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
-    """Return the first training step of each optimizer; a number that was logged is none, nor an evaluation."""
+    """Return the first training step of each optimizer, ignoring logged numbers and evaluations."""
     table = file.read(columns=["step", "optimizer", "mode", "skipped"], use_threads=False).unify_dictionaries()
     modes = dictionary_column(table, "mode")
     trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]

@@ -125,9 +125,9 @@ def in_order(name: SeriesName) -> tuple[Any, ...]:
 
 
 def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterator[tuple[Series, ...]]:
-    """Yield the series of each key, by path, of the workers that speak for it; keys without the first are left out.
+    """Yield the series of each key, by path, of the relevant workers; keys without the first statistic are skipped.
 
-    There may be a hundred thousand keys, so what is the same for all rows is made once, and a key gets its part.
+    Values shared by all rows are computed once, because there may be a hundred thousand keys.
     """
     if not len(table):
         return

@@ -54,18 +54,18 @@ class Condensed:
         """Return a worker's numbers as buckets, in consecutive parts.
 
         Args:
-            worker: Whose.
-            query: Only these rows of what is no file of buckets; those hold other series, too. None: all rows, as one
-                bucket a series and file; what is read so is remembered.
+            worker: Name of the worker.
+            query: Filter for rows of records files, which contain other series, too. None: all rows, as one bucket per
+                series and file; these results are cached.
 
         Raises:
-            StoreError: The store cannot be read, or files keep on going while they are read.
+            StoreError: The store cannot be read, or files keep disappearing.
         """
         used, read = self._looked_into(worker, query, self._all_counts)
         return [part for stream, files in used.items() for part in self._in_order(stream, files, read)]
 
     def names_of_worker(self, worker: str) -> frozenset[SeriesName]:
-        """Return of which series there are numbers of a worker; errors as of `of_worker`."""
+        """Return the series with numbers of a worker; raises as `of_worker`."""
         used, read = self._looked_into(worker, None, self._is_named)
         named = (self._names[curves] if curves in self._names else self._curves[curves].names
                  for files in used.values() for curves, _ in files)
@@ -74,11 +74,11 @@ class Condensed:
     def _looked_into(
         self, worker: str, query: Query | None, counts: Callable[[CurvesName, int], bool]
     ) -> tuple[_Used, dict[ChunkName, SeriesBuckets]]:
-        """Return the files of buckets that are to be used, by stream, and what was read of the files of records.
+        """Return the bucket files to use, by stream, and the results from records files.
 
         Args:
-            worker, query: As for `of_worker`.
-            counts: Tells of a file of buckets and its attempt whether it can be used.
+            worker, query: As in `of_worker`.
+            counts: Returns whether a bucket file of an attempt can be used.
         """
         for _ in range(_TRIES):
             seen = self._records.survey
@@ -110,10 +110,10 @@ class Condensed:
 
         if query is not None:
             return self._records.look(streams, look, if_footer=query.may_be_in, beside=covered)
-        # What counts of an earlier attempt changes when a later one comes.
+        # A later attempt changes which rows of an earlier one count.
         known = {} if several else self._of_files
         found = self._records.look(streams, look, known=known, beside=covered)
-        # Files that were made one meanwhile are not asked for any more.
+        # Drop results of files that were merged meanwhile.
         others = {name: parts for name, parts in known.items() if (name.attempt, name.worker) not in streams}
         self._of_files = {} if several else {**others, **dict(found)}
         return found
@@ -129,7 +129,7 @@ class Condensed:
     def _usable(
         self, stream: Stream, seen: Survey, counts: Callable[[CurvesName, int], bool]
     ) -> Iterator[tuple[CurvesName, Sequence[ChunkName]]]:
-        """Yield files of buckets that stand for files of records, all of whose rows count, and for which."""
+        """Yield bucket files that replace records files all of whose rows count, with these files."""
         files = seen.files(stream, self._records.damaged)
         begins = {file.first: at for at, file in enumerate(files)}
         done = -1
@@ -155,7 +155,7 @@ class Condensed:
         return True
 
     def _is_named(self, curves: CurvesName, attempt: int) -> bool:
-        """Return whether it is known of which series a file of buckets is, and all of it counts."""
+        """Return whether the series of a bucket file are known, and all of it counts."""
         if curves in self._curves or self._records.superseding() is not None:
             return self._all_counts(curves, attempt)
         return self._once(self._names, curves, read_names) is not None
@@ -163,7 +163,7 @@ class Condensed:
     def _once(
         self, kept: dict[CurvesName, Found], curves: CurvesName, read: Callable[[Store, CurvesName, str], Found]
     ) -> Found | None:
-        """Return what is read of a file of buckets, and keep it; None where it cannot be read."""
+        """Return the cached content of a bucket file; None if it cannot be read."""
         if curves in self._unreadable:
             return None
         if curves not in kept:
@@ -178,7 +178,7 @@ class Condensed:
 
 
 def _tiled(files: Sequence[ChunkName], curves: CurvesName) -> Iterator[ChunkName]:
-    """Yield the files that together are the chunks of `curves`; nothing where a chunk is missing, or one too many."""
+    """Yield the files that together are the chunks of `curves`; nothing if a chunk is missing or superfluous."""
     expected, found = curves.first, []
     for file in files:
         if file.first != expected or file.last > curves.last:
@@ -193,12 +193,12 @@ def _tiled(files: Sequence[ChunkName], curves: CurvesName) -> Iterator[ChunkName
 def only(
     parts: Sequence[SeriesBuckets], *, kind: str, path: str, mode: str | None, optimizer: str | None
 ) -> Buckets | None:
-    """Return the buckets of one series; None where several fit, whose points may have come in turns.
+    """Return the buckets of one series; None if several match, whose points may alternate.
 
     Args:
-        parts: Of one worker.
-        kind, path: Of the series.
-        mode, optimizer: Likewise; None: any.
+        parts: Buckets of one worker.
+        kind, path: Kind and path of the series.
+        mode, optimizer: Mode and optimizer; None: any.
     """
     found, names = [], set()
     for part in parts:

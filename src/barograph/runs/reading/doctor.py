@@ -300,7 +300,7 @@ class _Examination:
                 what = f"All records of {_whose(stream)}"
             self.diagnosis.missing.append(f"{what} were lost when it was killed.{told}")
             return
-        # A later attempt has repeated the lost steps, from the checkpoint with which it began.
+        # A later attempt repeated the lost steps, starting from its checkpoint.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
                  and name == worker.name]
         resumed_at = min(later, default=_NOTHING.first)

@@ -63,7 +63,7 @@ class Envelope:
 
 
 def envelope_of_buckets(key: Key, statistic: str, buckets: Buckets, points: int) -> Envelope:
-    """Return the envelope of a series that is known by its buckets; `points` at most are drawn of it."""
+    """Return the envelope of a series from its buckets, with at most `points` points."""
     most = max(1, points // 2)
     if len(buckets) > most:
         buckets = merged_buckets(buckets, even_starts(buckets["count"], most))
@@ -71,7 +71,7 @@ def envelope_of_buckets(key: Key, statistic: str, buckets: Buckets, points: int)
 
 
 def envelope_of_series(series: Series, points: int) -> Envelope:
-    """Return the envelope of a series that is known point by point; `points` at most are drawn of it."""
+    """Return the envelope of a series from all its points, with at most `points` points."""
     count = len(series)
     # As many points as can be drawn are drawn as they are.
     most = count if count <= points else max(1, points // 2)

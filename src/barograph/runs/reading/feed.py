@@ -208,7 +208,7 @@ class Feed:
         return False
 
     def _begin_search(self, name: Stream, before: int, found: Survey) -> None:
-        # Where many are lost, the time passes for all of them together.
+        # If many are lost, one timeout covers all of them.
         if name not in self._searches or self._searches[name].through < before - 1:
             files = found.files(name)
             through = max(before - 1, files[-1].last if files else -1)
@@ -259,7 +259,7 @@ class Feed:
         expected = max(stream.worker.world_size for stream in members)
         missing = [f"r{rank}" for rank in range(expected) if f"r{rank}" not in names]
         still = [self._vitals.is_still(f"expected {name}", self._attempt, 0) for name in missing]
-        return all(still)  # after all were looked at, so that they are waited for together
+        return all(still)  # no short circuit, so that all timeouts run concurrently
 
     def _is_over(self, found: Survey) -> bool:
         return any(attempt > self._attempt for attempt in found.attempts)
@@ -279,7 +279,7 @@ class Feed:
         if not self._is_over(found):
             return False
         done = [self._is_done(stream, found) for stream in streams]
-        if not all(done):  # after all were looked at, so that they are timed together
+        if not all(done):  # no short circuit, so that all timeouts run concurrently
             self._watch_later_workers(found)
         return all(done)
 

@@ -24,7 +24,11 @@ class Gaps:
         self._metadata = MetadataReader(store)
 
     def named(self, found: Survey) -> list[str]:
-        """Return one sentence for each gap, and for each metadata file that would tell of one and is damaged.
+        """Return one sentence for each gap, and for each damaged metadata file that could explain one.
+
+        Args:
+            found: Contents of the run. If something seems to be missing, they are read again: a listing may contain
+                neither the old files nor the one merged from them.
 
         Args:
             found: What is in the run. Where something seems to be missing, it is looked again: a listing may have

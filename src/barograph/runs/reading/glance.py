@@ -111,12 +111,12 @@ class Glance:
 def runs_below(store: Store, *, on_denied: Callable[[str], object] = lambda folder: None) -> list[str]:
     """Return the folders of runs in `store`; "" for the store itself.
 
-    At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
-    itself holds is not looked at, however much that is.
+    At most `DEPTH` folders deep, and not in hidden ones. If the store can be listed folder by folder, the contents of
+    runs are not listed.
 
     Args:
-        store: Where to look.
-        on_denied: Called with each folder that this user may not read. What it holds is not in the result.
+        store: The store.
+        on_denied: Called with each folder that this user may not read. Its contents are not in the result.
 
     Raises:
         StoreError: The store cannot be read.

@@ -37,9 +37,9 @@ class Entry:
             split tensor is missing.
         value: The plain number of the last step; None for tensors.
         saved: Whether the whole tensor was saved at the last step.
-        position: Where it stood among the tensors of its kind at the last step: the outputs of layers stand in the
-            order in which the layers ran. -1 for plain numbers.
-        optimizer: Whose step the last one was; "" where the script has one.
+        position: Its position among the tensors of its kind at the last step: outputs of layers are in the order in
+            which the layers ran. -1 for plain numbers.
+        optimizer: Optimizer of the last step; "" if the script has one.
     """
 
     key: Key
@@ -103,7 +103,7 @@ def in_speaking_order(workers: Iterable[str]) -> list[str]:
 
 
 def _entries(run: RunReader, kind: Kind, path: str) -> Iterator[Entry]:
-    # First where each key was recorded, which is a few numbers a row; then what, of the last steps alone.
+    # First find the records of each key, which takes a few numbers per row; then read only the last steps.
     series = _Series(kind, run.arrow(kind, path, columns=_WHERE))
     if not len(series.starts):
         return iter(())
@@ -111,7 +111,7 @@ def _entries(run: RunReader, kind: Kind, path: str) -> Iterator[Entry]:
 
 
 def _plain_entries(kind: Kind, series: _Series) -> Iterator[Entry]:
-    """Yield what there is of plain numbers: there may be a hundred thousand, each with a last step of its own."""
+    """Yield the entries of plain numbers; there may be a hundred thousand, each with a different last step."""
     for path, moment, steps, first, value in zip(
         series.paths(), series.last(), series.counts(), series.first_steps(), series.last_values(), strict=True
     ):
@@ -148,7 +148,7 @@ _WHERE = (
 
 
 class _Moment(NamedTuple):
-    """A step as it is told from others."""
+    """Identity of a step."""
 
     mode: Mode
     optimizer: str
@@ -160,7 +160,7 @@ class _Series:
 
     Attributes:
         starts: First row of each series.
-        plain: Whether all are plain numbers, of which one worker's stand for all.
+        plain: Whether all are plain numbers, of which one worker's are used.
     """
 
     def __init__(self, kind: Kind, table: pa.Table) -> None:
@@ -197,8 +197,8 @@ class _Series:
         ]
 
     def last_values(self) -> list[float]:
-        """Return what each series of plain numbers was at that moment: of ranks the first one's, else that of the first
-        process; of several records of it the last, and what the step recorded before what the script logged."""
+        """Return the last value of each series of plain numbers: of the first rank, or else the first process; of
+        several records at that moment the last one, and a step's record rather than a logged number."""
         length = np.diff(np.append(self.starts, len(self._series)))
         then = np.flatnonzero(
             (self._step == np.repeat(self._step[self._last], length))
@@ -206,7 +206,7 @@ class _Series:
         )
         place = {name: at for at, name in enumerate(in_speaking_order(self._worker_names))}
         of_worker = np.array([place[name] for name in self._worker_names])[self._worker[then]]
-        # Rows of one series are in order of time; where all else is the same the later one stands.
+        # Rows of a series are in order of time; otherwise equal ones keep the later one.
         order = then[np.lexsort((then, self._in_step[then], self._attempt[then], -of_worker, self._series[then]))]
         ends = np.flatnonzero(np.diff(self._series[order], append=-1))
         values: list[float] = self._value[order[ends]].tolist()
@@ -230,7 +230,7 @@ class _Series:
         return min(last, key=lambda row: int(self._step[row]))
 
     def first_steps(self) -> list[int]:
-        """Return the least step of each series."""
+        """Return the smallest step of each series."""
         steps: list[int] = np.minimum.reduceat(self._step, self.starts).tolist()
         return steps
 
@@ -244,7 +244,7 @@ class _Series:
 
 
 def _views(table: pa.Table, moments: Collection[_Moment]) -> dict[_Moment, list[StepView]]:
-    """Return what was recorded at each moment: all ranks in one view, each process without rank in its own."""
+    """Return the records of each moment: all ranks in one view, each process without rank in its own."""
     modes, optimizers, workers = (dictionary_column(table, name) for name in ("mode", "optimizer", "worker"))
     steps = table["step"].to_numpy()
     views: dict[_Moment, list[StepView]] = {}

@@ -67,7 +67,7 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
             if name in names:
                 _check_bytes(store, name, checksum, found)
             elif any(item.name == metadata_file for item in store.list(metadata_file.rpartition("/")[0])):
-                # Old checkpoints are removed while the run goes on.
+                # Old checkpoints are removed during the run.
                 found.missing.append(f"{name} is missing; {metadata_file} refers to it.")
     for name in sorted(_large_files(names) - known):
         found.leftover.append(f"{name} is left over from an interrupted save.")
@@ -77,7 +77,7 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
 
 
 def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]:
-    """Return the files that a metadata file names, each with its checksum; note where it is damaged."""
+    """Return the files listed in a metadata file, with their checksums; note damage."""
     try:
         metadata_file = unsealed(store.get(name), name)
         return _files_of(name, metadata_file)

@@ -111,7 +111,7 @@ def _entries_by_layer(run: RunReader) -> dict[str, dict[Kind, list[Entry]]]:
     entries: dict[str, dict[Kind, list[Entry]]] = {}
     for kind in LAYER_KINDS:
         for entry in inventory(run, kind):
-            # A module may have brackets in its own name; then its parameters, which come first, have told it.
+            # A module's own name may have brackets; then its parameters, which come first, have shown it.
             path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
             if entry.mode is Mode.TRAIN and path is not None:
                 entries.setdefault(path, {}).setdefault(kind, []).append(entry)
@@ -119,10 +119,10 @@ def _entries_by_layer(run: RunReader) -> dict[str, dict[Kind, list[Entry]]]:
 
 
 def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:
-    """Return the layers in the order they ran; those whose output was not seen stand as their parameters do."""
+    """Return the layers in execution order; those without recorded output are in the order of their parameters."""
     order: list[str] = []
     for kind in (Kind.OUTPUT, *LAYER_KINDS):
-        # Models that are trained by optimizers of their own (a GAN's two) stand one after the other.
+        # Models trained by separate optimizers (as in a GAN) follow one another.
         first = {path: min((entry.optimizer, entry.position) for entry in found[kind])
                  for path, found in entries.items() if kind in found}
         before = -1
@@ -140,7 +140,7 @@ def _layer(path: str, entries: Mapping[Kind, list[Entry]], norms: Trend, finding
     for kind, found in entries.items():
         known = [entry for entry in found if entry.summary is not None]
         if known:
-            # Parameters that are no longer recorded, because they were frozen, say, are left out.
+            # Skip parameters that are no longer recorded, for example because they were frozen.
             steps[kind] = max(entry.last_step for entry in known)
             figures[kind] = merge(*(item.summary for item in known if item.summary and item.last_step == steps[kind]))
     classes = [entry.layer for found in entries.values() for entry in found if entry.layer]

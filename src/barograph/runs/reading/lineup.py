@@ -49,7 +49,7 @@ def _next(streams: Sequence[WorkerStream], is_out: Callable[[Worker], bool]) -> 
         if all(is_out(other.worker) for other in deciding):
             return _view(event, having)
         undecided = True
-    # Two workers disagree about the order of two steps: the first worker's order stands.
+    # Two workers disagree about the order of two steps: use the first worker's order.
     return _view(_head(heads[0]), [heads[0]]) if heads and not undecided else None
 
 
@@ -68,7 +68,7 @@ def _view(event: StepEvent, streams: Sequence[WorkerStream]) -> StepView:
 
 
 def _index_of(stream: WorkerStream, event: StepEvent) -> int | None:
-    """Return where among the waiting steps of a stream that one stands; None where it is not there."""
+    """Return the index of that step among the waiting steps of a stream; None if missing."""
     for index, other in enumerate(stream.waiting()):
         if not other.logged and _names(other) == _names(event):
             return index
@@ -76,5 +76,5 @@ def _index_of(stream: WorkerStream, event: StepEvent) -> int | None:
 
 
 def _names(event: StepEvent) -> tuple[str, Mode, int]:
-    """Return what all workers call a step by; ticks are a worker's own."""
+    """Return the identity of a step across workers; ticks differ between workers."""
     return event.step.optimizer, event.step.mode, event.step.number

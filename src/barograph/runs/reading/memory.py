@@ -14,11 +14,12 @@ _LARGE_BYTES = 2**20
 
 
 def give_memory_back() -> None:
-    """Return large freed blocks of memory to the system, in this process, from now on.
+    """Make this process return large freed blocks of memory to the system from now on.
 
-    Arrow's usual allocator keeps what a poll took for the next, a hundred megabytes of it, and glibc's, once large
-    pieces were freed, takes such pieces from a heap that shrinks at its end alone. A watcher reads in bursts, beside a
-    training that needs the memory. For processes that are ours: a user's own keeps what it has chosen.
+    Arrow's default allocator keeps memory of a poll for the next, up to a hundred megabytes. glibc's, after large
+    blocks were freed, allocates such blocks from the heap, which shrinks only at its end. A watcher reads in bursts,
+    next to a training
+    that needs the memory. Only for our own processes: a user's process keeps its configuration.
     """
     pa.set_memory_pool(pa.system_memory_pool())
     if platform.libc_ver()[0] == "glibc":

@@ -41,9 +41,8 @@ class Metric(NamedTuple):
     def name(self) -> str:
         """Name in searches and tables.
 
-        A number that the script logs has the name that the script gives it. The loss is `loss`, in evaluation
-        `eval_loss`; of several losses each has its path behind a dot. Numbers that belong to one optimizer of several
-        have it in brackets.
+        A logged number has its logged name. The loss is `loss`, in evaluation `eval_loss`; if there are several, each
+        has its path after a dot. Numbers of one of several optimizers have its name in brackets.
 
         Example:
             >>> Metric(Key(Kind.SCALAR, "val/acc"), Mode.TRAIN, "").name

@@ -64,7 +64,7 @@ class OneWorker(RunReader):
         return super().units(key, step, worker=worker or self._worker, **more)
 
     def at(self, step: int, *, worker: str | None = None, **more: Any) -> StepView:
-        """Return what this worker recorded in one step."""
+        """Return the records of this worker in one step."""
         return super().at(step, worker=worker or self._worker, **more)
 
     def tensor(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> NDArray[Any]:

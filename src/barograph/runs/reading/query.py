@@ -103,7 +103,7 @@ class Query:
         mask = np.ones(table.num_rows, bool)
         for test in open_tests.texts:
             if test.exact is not None:
-                # Without a look at the texts one by one: there may be a hundred thousand names.
+                # Without checking single strings: there may be a hundred thousand names.
                 mask &= pc.equal(table[test.column], test.exact).to_numpy()
                 continue
             column = dictionary_column(table, test.column)
@@ -128,7 +128,7 @@ def _empty(columns: Sequence[str]) -> pa.Table:
 
 
 def _span(row_group: Any, column: str) -> tuple[Any, Any] | None:
-    # Columns of texts and the step stand before the first list, so a field's number is its column's.
+    # String columns and the step precede the first list, so field numbers equal column numbers.
     statistics = row_group.column(SCHEMA.get_field_index(column)).statistics
     if statistics is None or not statistics.has_min_max:
         return None

@@ -63,10 +63,10 @@ AWAY_SECS = 300.0
 """How long a store may be away while a run is followed; trainings outlive outages of some minutes, too."""
 
 CURVE_POINTS = 2000
-"""Points that a curve is drawn by, unless it is said otherwise: more than most screens have columns."""
+"""Default number of points of a curve: more than most screens have columns."""
 
 _COARSEST = 4
-"""So many times fewer points than were asked for may be drawn, where that saves reading the records."""
+"""Factor by which a curve may have fewer points than requested, if that avoids reading the records."""
 
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
@@ -165,7 +165,7 @@ class RunReader:
             if (wanted is None or key.kind == wanted)
             and (path == "*" or fnmatch.fnmatchcase(key.path, path)) and expression.search(key.path)
         ]
-        # Keys sort so by themselves, which takes ten times as long where there are a hundred thousand.
+        # Equals the order of keys, which takes ten times as long for a hundred thousand.
         return sorted(found, key=lambda key: (key.kind.value, key.path))
 
     def steps(
@@ -182,7 +182,7 @@ class RunReader:
             UnknownWorker: The worker published nothing.
         """
         query = _query(mode=mode, optimizer=optimizer)
-        # What the machine does between two steps makes no step.
+        # Machine metrics between two steps are not a step.
         query = Query([*query.tests, _STEPS_ALONE], query.start, query.stop)
         table = self._records.table(query, ("step",), worker)
         if not len(table):
@@ -221,7 +221,7 @@ class RunReader:
             UnknownName: No such statistic, mode or optimizer, or the key does not have this statistic.
         """
         wanted, number = _key(key), statistic_named(statistic)
-        # Of plain numbers there are no parts, so where one worker is, its rows are the series.
+        # Plain numbers have no parts, so a single worker's rows are the series.
         alone = len(self._records.workers()) == 1 and wanted.kind in PLAIN_KINDS
         one_worker = worker is not None or alone
         query = _query(wanted, mode, optimizer, start, stop)
@@ -267,7 +267,7 @@ class RunReader:
         query = _query(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
             buckets = self._buckets(wanted, query, mode, worker, optimizer)
-            # Of a series that is not long the buckets are few: it would look coarse beside one that is shorter still.
+            # A short series has few buckets: it would look coarser than an even shorter one.
             if buckets is not None and int(buckets["count"].sum()) > points <= _COARSEST * 2 * len(buckets):
                 return envelope_of_buckets(wanted, statistic, buckets, points)
         return envelope_of_series(self.series(
@@ -479,7 +479,7 @@ class RunReader:
     def _buckets(
         self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None
     ) -> Buckets | None:
-        """Return the buckets of a series; None where they do not tell: where it is merged, or does not exist."""
+        """Return the buckets of a series; None if they cannot be used: it is merged, or does not exist."""
         known = self._records.workers()
         ranks = [name for name in known if group_of(name) == "r"]
         if worker is None and key.kind in MERGED_KINDS and len(ranks) > 1:
@@ -561,7 +561,7 @@ def _query(
 
 
 def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
-    """Return the rows of the workers that speak for what is asked: all ranks, or else the first process."""
+    """Return the rows of the relevant workers: all ranks, or else the first process."""
     workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
     ranks = [name for name in workers if group_of(name) == "r"]
     return {name: tables[name] for name in (ranks or workers[:1])}

@@ -109,7 +109,7 @@ class RecordFiles:
         visit: Callable[[ChunkName], tuple[ChunkName, Found | None]],
         found: dict[ChunkName, Found | None],
     ) -> bool:
-        """Return whether all files could be looked into; else something is to be looked for again."""
+        """Return whether all files could be read; otherwise a new listing is needed."""
         complete = True
         with _at_once(files, visit) as visited:
             for file, result in visited:
@@ -129,7 +129,7 @@ class RecordFiles:
 def _at_once(
     files: Sequence[ChunkName], visit: Callable[[ChunkName], Found]
 ) -> Iterator[list[tuple[ChunkName, Callable[[], Found]]]]:
-    """Lend files, each with what waits for what comes of its visit; several are visited at once."""
+    """Yield files with pending results of their visits; several are visited concurrently."""
     if len(files) == 1:
         yield [(files[0], functools.partial(visit, files[0]))]  # a thread would take longer than it saves
         return
@@ -137,5 +137,5 @@ def _at_once(
     try:
         yield [(file, pool.submit(visit, file).result) for file in files]
     finally:
-        # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
+        # After an error of the store or an interrupt, do not start further files.
         pool.shutdown(wait=False, cancel_futures=True)

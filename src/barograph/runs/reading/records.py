@@ -79,7 +79,8 @@ class Records:
         if_footer: Callable[[pq.FileMetaData], bool] | None = None, known: Mapping[ChunkName, Found] | None = None,
         beside: Collection[ChunkName] = (),
     ) -> list[tuple[ChunkName, Found]]:
-        """Return what `into` finds in each file; arguments and errors as of `RecordFiles.look`. See `counting`, too."""
+        """Return the results of `into` for each file; arguments and errors as in `RecordFiles.look`. See also
+        `counting`."""
         return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:
@@ -107,7 +108,7 @@ class Records:
 
     def _by_worker(self, query: Query, columns: Sequence[str], worker: str | None) -> dict[str, list[pa.Table]]:
         several = len(self._attempts()) > 1
-        # Which rows count is told by these; where there is one attempt, nobody reads them in vain.
+        # These columns decide which rows count; with a single attempt they are not needed.
         read = tuple(dict.fromkeys((*columns, "step", "optimizer", "mode"))) if several else tuple(columns)
         found = self._shelf.look(
             self._streams(worker), lambda _, file: query.rows(file, read), if_footer=query.may_be_in
@@ -119,7 +120,7 @@ class Records:
         return {name: tables[name] for name in sorted(tables, key=worker_order)}
 
     def table(self, query: Query, columns: Sequence[str], worker: str | None = None) -> pa.Table:
-        """Return the rows that a query asks for, of all workers; arguments and errors as for `by_worker`."""
+        """Return the rows of a query for all workers; arguments and errors as in `by_worker`."""
         empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
         found = self.by_worker(query, columns, worker)
         tables = [table for tables in found.values() for table in tables]
@@ -134,7 +135,7 @@ class Records:
         return self._all_keys
 
     def known_optimizers(self) -> frozenset[str]:
-        """Return every optimizer of which there is a row; "" is that of evaluations and of what was logged, too."""
+        """Return every optimizer with rows; "" also stands for evaluations and logged numbers."""
         found = self._shelf.look(self._shelf.streams(), lambda _, file: _optimizers_in(file), known=self._optimizers)
         self._optimizers = dict(found)
         return frozenset().union(*self._optimizers.values())
@@ -156,8 +157,8 @@ class Records:
         """Return the rows of an attempt that no later one supersedes.
 
         Args:
-            table: With the columns `step`, `optimizer` and `mode`.
-            attempt: Of all rows.
+            table: Table with the columns `step`, `optimizer` and `mode`.
+            attempt: Attempt of all rows.
         """
         if attempt == max(self._attempts()) or not len(table):
             return table
@@ -171,7 +172,7 @@ class Records:
         return self._superseding() if len(self._attempts()) > 1 else None
 
     def _superseding(self) -> Supersession:
-        # Looking into files may bring a newer survey, so what was made of one is asked for by that one alone.
+        # Reading files may update the survey, so pass the survey that a result was computed from.
         if self._supersession is None or self._supersession[0] is not self._shelf.survey:
             supersession, self._untold = self._first_steps()
             self._supersession = self._shelf.survey, supersession
@@ -181,7 +182,7 @@ class Records:
         first = min(self._attempts())
         later = [stream for stream in self._shelf.streams() if stream[0] > first]
         self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
-        # A worker of which no metadata file speaks and no file can be read never was: somebody put a file there.
+        # A worker without metadata file and readable records never existed: a foreign file.
         declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.metadata}
         told: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
         for name, beginning in self._begun.items():

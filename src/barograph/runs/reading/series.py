@@ -102,11 +102,11 @@ def series_columns(statistic: Statistic, *, one_worker: bool) -> tuple[str, ...]
 
 
 class SeriesOfAll:
-    """One statistic of all rows of a table, where the series of each key is one stretch of rows.
+    """One statistic of all rows of a table in which the rows of each key are contiguous.
 
     Args:
-        table: With the columns of `series_columns`; no row is a worker's part of a split tensor.
-        statistic: Which.
+        table: Table with the columns of `series_columns`; no row is a worker's part of a split tensor.
+        statistic: The statistic.
     """
 
     def __init__(self, table: pa.Table, statistic: Statistic) -> None:
@@ -118,7 +118,7 @@ class SeriesOfAll:
             self._values = statistic.of(_columns(table, statistic))
 
     def of_first(self, key: Key, stretches: Iterable[slice]) -> Series:
-        """Return the series of the first stretch in which the statistic is told; an empty one where it is in none."""
+        """Return the series of the first range with the statistic; empty if none has it."""
         for rows in stretches:
             if self._has is None:
                 return Series(key, self._statistic, self._steps[rows], self._values[rows], self._times[rows])
@@ -185,12 +185,12 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
     steps = _ints(table, "step")
     attempt = _ints(table, "attempt")
     what = (steps, dictionary_column(table, "mode").codes, dictionary_column(table, "optimizer").codes, attempt)
-    # Of several records of one step (two evaluations, say) the first of each worker belong together.
+    # If a step has several records (two evaluations), those with the same index in each worker correspond.
     nth = _running_count((*what, worker))
     order = np.lexsort((worker, nth, *what))
     starts = _starts([column[order] for column in (*what, nth)])
     columns = {name: _floats(table, name)[order] for name in ("value", *MOMENT_FIELDS)}
-    columns["count"] = np.nan_to_num(columns["count"])  # a plain number has none
+    columns["count"] = np.nan_to_num(columns["count"])  # plain numbers have none
     counted = np.maximum(columns["count"], 1.0)
     with np.errstate(invalid="ignore"):
         merged = {name: np.add.reduceat(columns[name], starts) for name in MOMENT_FIELDS}
@@ -211,14 +211,15 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
 def _in_time(
     what: Sequence[NDArray[np.int64]], worker: NDArray[np.int64], tick: NDArray[np.int64]
 ) -> NDArray[np.intp]:
-    """Return the order in which records were made: as the first worker that is there in each attempt made them.
+    """Return the chronological order of records: that of the first worker of each attempt.
 
-    Those that it has not stand behind its last one before their step, of their optimizer and mode, or else of
-    any. Clocks tell nothing: those of two machines differ, and one may jump back.
+    Records that this worker lacks follow its last one before their step, with their optimizer and mode, or else with
+    any.
+    Clocks are not used: those of two machines differ, and one may jump back.
 
     Args:
-        what: Step, mode, optimizer and attempt of each record, which are sorted by these, the last one first.
-        worker, tick: The first worker that has it, and its tick.
+        what: Step, mode, optimizer and attempt of each record, sorted by these, the last one first.
+        worker, tick: The first worker that has the record, and its tick.
     """
     steps, attempt = what[0], what[-1]
     speaker = np.minimum.reduceat(worker, _starts([attempt]))
@@ -234,7 +235,7 @@ def _in_time(
 def _last_known(
     of_one: Sequence[NDArray[np.int64]], known: NDArray[np.bool_], tick: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the tick of the last record before each that is known, of those that are the same; -1 where none is."""
+    """Return the tick of the last known record of the same group before each; -1 without one."""
     starts = _starts(of_one)
     begin = np.repeat(starts, np.diff(np.append(starts, len(known))))
     last = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))

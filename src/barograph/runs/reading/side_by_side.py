@@ -138,7 +138,7 @@ class _Rows:
         steps = np.concatenate([table["step"].to_numpy() for table in tables])
         ticks = np.concatenate([table["tick"].to_numpy() for table in tables])
         which = np.repeat([0, 1], lengths)
-        # Of what is recorded several times at a step, each stands beside the one of the same turn.
+        # Several records of one step correspond by their index.
         order = np.lexsort((ticks, steps, series, which))
         keys = np.stack([which[order], series[order], steps[order]], axis=1)
         is_new = np.ones(len(order), bool)
@@ -151,7 +151,7 @@ class _Rows:
         self._numbers = np.split(numbers, lengths[:1])
 
     def common(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the places, in the first and in the second table, of what both have."""
+        """Return the indices, in the first and in the second table, of the common records."""
         _, first, second = np.intersect1d(self._numbers[0], self._numbers[1], assume_unique=True, return_indices=True)
         return first, second
 

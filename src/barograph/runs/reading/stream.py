@@ -98,7 +98,7 @@ class WorkerStream:
         return max(trained, default=-1) >= number or max(evaluated, default=-1) > number
 
     def unread(self, found: Survey) -> ChunkName | None:
-        """Return the next file that holds something not yet read; None where there is none, and once it is left."""
+        """Return the next file with unread records; None if there is none, or the stream is abandoned."""
         if self._is_left:
             return None
         return found.file_from((self.worker.attempt, self.worker.name), self._next.chunk, self._damaged)
@@ -111,12 +111,12 @@ class WorkerStream:
                 self.damage.append(text)
 
     def read(self, store: Store, file: ChunkName) -> int:
-        """Read a file that `unread` returned; return how many bytes of memory its records take.
+        """Read a file that `unread` returned; return the memory size of its records.
 
-        A chunk that is missing before it, or a damaged file, is noted in `damage` and passed over.
+        A missing chunk before it, or a damaged file, is noted in `damage` and skipped.
 
         Raises:
-            ObjectNotFound: The file has gone meanwhile: it was made one with others, or removed.
+            ObjectNotFound: The file was merged with others or removed meanwhile.
             StoreError: The store cannot be read.
         """
         try:
@@ -140,7 +140,7 @@ class WorkerStream:
         return int(table.nbytes)
 
     def finish(self) -> None:
-        """Note as missing what the worker published and nobody can read any more."""
+        """Note published records that can no longer be read as missing."""
         if self.last_chunk is not None:
             self._note_missing(self.last_chunk + 1)
             self._next = Position(max(self._next.chunk, self.last_chunk + 1))

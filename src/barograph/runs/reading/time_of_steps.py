@@ -33,7 +33,7 @@ def time_of_steps(run: RunReader) -> dict[str, float]:
         rows = {name: np.flatnonzero(paths.codes == code) for code, name in enumerate(paths.texts)}
         if "steps" in rows:
             stood_for[telling[rows["steps"]]] = values[rows["steps"]]
-        # A part that some tellings do not know is the mean of those that do.
+        # A phase that some records lack is the mean of the others.
         for name in ("step", *STEP_PARTS):
             if name in rows:
                 weights = stood_for[telling[rows[name]]]

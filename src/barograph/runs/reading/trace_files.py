@@ -42,7 +42,7 @@ def read_files(store: Store, run_id: str) -> TraceFiles:
         try:
             return _read_once(store, run_id)
         except ObjectNotFound:
-            continue  # the newest file was made anew meanwhile
+            continue  # the newest file was replaced meanwhile
     raise StoreUnavailable(f"The files of the run kept changing while they were read. Try again ({store.url}).")
 
 
@@ -77,7 +77,7 @@ def _read_once(store: Store, run_id: str) -> TraceFiles:
 def _read_stream(
     store: Store, run_id: str, names: Sequence[TraceName], damage: list[str]
 ) -> list[tuple[pa.Table, int]]:
-    """Return the files of one worker and attempt; where one is damaged, what it was made of may be there still."""
+    """Return the files of one worker and attempt; if one is damaged, the files it was merged from may still exist."""
     good = list(names)
     while True:
         found = []
@@ -93,7 +93,7 @@ def _read_stream(
 
 
 def _apart(names: Sequence[TraceName]) -> Iterator[TraceName]:
-    """Yield the files to read: of those whose ranges overlap the one with the longest."""
+    """Yield the files to read: of overlapping ranges the longest."""
     last = -1
     for name in sorted(names, key=lambda name: (name.first, -name.last, name.digest)):
         if name.first > last:

@@ -162,7 +162,7 @@ class StepView:
             return Columns((), _no_moments())
         subjects, indices = rows
         if kind not in self._moments:
-            # Many rules look at the same few kinds of one step.
+            # Many rules read the same few kinds of a step.
             self._moments[kind] = Columns(subjects, merged.moments[indices])
         unpacked = merged.histograms() if histograms else None
         exponents = None if unpacked is None else unpacked[indices]
@@ -245,7 +245,7 @@ class StepView:
         return found
 
     def _numbers_by_kind(self) -> dict[Kind, tuple[list[Key], list[float]]]:
-        """Sort the plain numbers out once: every rule asks every step for its own few kinds."""
+        """Group the plain numbers once: every rule reads its own few kinds of every step."""
         if self._numbers is None:
             found: dict[Kind, tuple[list[Key], list[float]]] = {}
             for key, value in self.merged().scalars.items():

@@ -21,8 +21,8 @@ class Windows:
     """The steps of one kind of record, split into spans.
 
     Attributes:
-        low, high: The least step and the greatest; 0 and -1 where there is none.
-        edges: First step of each span, and behind the last one the step after the greatest.
+        low, high: Smallest and largest step; 0 and -1 if there is none.
+        edges: First step of each span, and finally the step after the largest.
     """
 
     low: int
@@ -35,7 +35,7 @@ class Windows:
 
 
 def windows_of(run: RunReader, kind: Kind, *, mode: Mode | None = None, rows: int = WINDOW_ROWS) -> Windows:
-    """Return the spans in which the records of a kind are to be read.
+    """Return the spans for reading the records of a kind.
 
     Args:
         run: The run.

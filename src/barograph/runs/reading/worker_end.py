@@ -1,4 +1,4 @@
-"""Whether a worker of a past attempt has published everything."""
+"""Decides whether a worker of a past attempt has published everything."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def _request_at(store: Store, name: str, attempt: int) -> Request | None:
             {str(option): float(value) for option, value in body["options"].items()},
         )
     except (DamagedChunk, ObjectNotFound, KeyError, TypeError, ValueError, AttributeError):
-        return None  # ignored, as a damaged request to stop
+        return None  # ignored, like a damaged stop request
 
 
 def _answers_among(store: Store, items: list[ObjectInfo], attempt: int) -> list[Done]:

@@ -17,13 +17,13 @@ from barograph.runs.format.pending import Pending
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What became of everything that was recorded, when the writer was closed.
+    """What was published and lost when the writer was closed.
 
     Attributes:
-        complete: All that was taken in is in the store, and so is the ending.
-        lost_steps, lost_points: Steps and logged numbers that were taken in and not published in time.
-        dropped_steps, dropped_points: Those that were not even taken in, over the whole life of the writer.
-        problems: What went wrong meanwhile, first of each cause.
+        complete: All accepted records and the ending are in the store.
+        lost_steps, lost_points: Accepted steps and logged numbers that were not published in time.
+        dropped_steps, dropped_points: Steps and logged numbers that were not accepted, over the life of the writer.
+        problems: Problems, the first of each cause.
     """
 
     complete: bool
@@ -76,7 +76,7 @@ class RecordWriter(Protocol):
 
     @abstractmethod
     def close(self, state: EndState, reason: str = "") -> Closing:
-        """Publish what waits and write the ending. A second call returns the same.
+        """Publish pending records and write the ending. A second call returns the same.
 
         Args:
             state: How the worker ended.
@@ -85,4 +85,4 @@ class RecordWriter(Protocol):
 
     @abstractmethod
     def after_fork_in_child(self) -> None:
-        """Release in a forked child what its parent, which goes on writing, shares with it."""
+        """Release in a forked child what it shares with its parent, which continues to write."""

@@ -179,7 +179,7 @@ class WriterClient(RecordWriter):
         """Send everything and wait until it is published, for slightly more than `close_timeout_secs` at most.
 
         Returns:
-            What became of everything. A second call returns the same.
+            What was published and lost. A second call returns the same.
         """
         if self._closed is not None:
             return self._closed
@@ -205,7 +205,7 @@ class WriterClient(RecordWriter):
 
     def after_fork_in_child(self) -> None:
         """Close the child's copy of the connection, so that the writer process notices the end of training."""
-        # Nothing here may take a lock: a thread that does not exist in the child may have held it.
+        # Take no lock here: a thread that does not exist in the child may hold it.
         with contextlib.suppress(OSError):
             self._line.close()
 
@@ -219,7 +219,7 @@ class WriterClient(RecordWriter):
                     return
             except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
                 self._note(error)
-            # What fails now may fail for ever, and must not take the time of the training.
+            # A failure now may repeat forever, and must not take the training's time.
             time.sleep(_TURN_SECS)
             if time.monotonic() >= self._deadline:
                 return
@@ -256,7 +256,7 @@ class WriterClient(RecordWriter):
             self._told_opened, self._told_beyond = self._told_opened + len(opened), beyond
 
     def _deliver_last(self) -> None:
-        # Nothing that cannot be handed over may keep the last word from being said.
+        # Objects that cannot be pickled must not prevent the last message.
         for _ in range(_MOST_TRIES + 1):
             try:
                 if self._deliver(last=True):

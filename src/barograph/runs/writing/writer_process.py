@@ -51,7 +51,7 @@ _NICENESS = 5
 _LINE_POLL_SECS = 0.5
 _CLAIM_AGAIN_SECS = 0.5
 TELL_SECS = 5.0
-"""After this time, the user is told that the store does not accept the run."""
+"""Time after which the user gets a warning that the store does not accept the run."""
 _HEARD_SECS = 2.0
 """Time within which every worker receives a stop request: each polls twice a second."""
 
@@ -76,15 +76,15 @@ class WriterProcess:
     """The state and loop of a writer process.
 
     Args:
-        line: To the training process.
+        line: Connection to the training process.
         assignment: What to write.
-        store: Where.
-        employer: The training process's number, to see that it lives when the line is silent.
+        store: Store of the run.
+        employer: Process ID of the training process, to check that it lives when the connection is silent.
         clock: Time.
-        wait: Lets some seconds pass.
+        wait: Sleeps for some seconds.
         background: Publish from a thread, see `RunWriter`.
-        sampler: Makes what tells of the machine, for the worker; None: nobody does.
-        files: Tells which files the training process has open, that were not told before.
+        sampler: Makes the sampler of machine metrics for the worker; None: none.
+        files: Returns newly opened files of the training process.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class WriterProcess:
         self._wait = wait
         self._background = background
         self._settings = settings_from_mapping(assignment.settings)
-        # What comes before the run can be written waits here too, so it is bounded and counted alike.
+        # Records from before the run can be written wait here, too, so they are bounded and counted the same way.
         self._inbox = Inbox(self._settings.queue_bytes)
         self._subjects: tuple[Subject, ...] = ()
         self._status: Heartbeat | None = None
@@ -129,21 +129,21 @@ class WriterProcess:
         self._last_step_if_stopped = 0
 
     def work(self) -> None:
-        """Write until the training process says how it ended, or is gone."""
-        # The line is read at once, whatever the store does: training must never wait for us.
+        """Write until the training process reports its end, or is gone."""
+        # Always read the connection at once, whatever the store does: training must never wait for us.
         threading.Thread(target=self._claim, name="barograph-claim", daemon=True).start()
         end = self._listen()
         self._claimed.wait(self._settings.close_timeout_secs)
         self._say(self.finish(end))
 
     def finish(self, end: End | None) -> Closing:
-        """Publish what waits, and write how the training ended.
+        """Publish pending records, and write how the training ended.
 
         Args:
-            end: As it said; None where it was gone without a word.
+            end: Report of the training process; None if it died.
 
         Returns:
-            What became of everything.
+            What was published and lost.
         """
         writer, inbox = self._writer, self._inbox
         if writer is None:
@@ -153,13 +153,13 @@ class WriterProcess:
                 problems=(self._trouble or "the store did not answer",),
             )
         if end is None and self._obeyed_stop():
-            # Of workers that are stopped together the first to end has its launcher end the others.
+            # When workers are stopped together, the launcher kills the others after the first has ended.
             end = End(EndState.STOPPED, self._stop_reason)
         with contextlib.suppress(StoreError):
-            # Before the last word, after which nobody looks. Where the store is away that says enough.
+            # Before the ending, after which readers stop. If the store is unavailable, the records report it.
             self._write_done(writer.worker)
         deadline = self._clock.monotonic() + self._settings.close_timeout_secs
-        # Beside the records, which are waited for anyway: what was printed and opened takes no time of theirs.
+        # Concurrently with the records, so that output and opened files take no extra time.
         around = threading.Thread(target=self._finish_around, args=(writer.worker.name,), daemon=True)
         around.start()
         closing = writer.abandon() if end is None else writer.close(end.state, end.reason)
@@ -167,7 +167,7 @@ class WriterProcess:
         return closing
 
     def _finish_around(self, worker: str) -> None:
-        """Publish what went on around the training; where the store is away the records say so."""
+        """Publish output, opened files and options; if the store is unavailable, the records report it."""
         with contextlib.suppress(StoreError):
             with self._printing:
                 self._output.write(worker, last=True)
@@ -175,7 +175,7 @@ class WriterProcess:
             self._data.finish(worker)
 
     def receive(self, delivery: Delivery) -> None:
-        """Take in what the training process recorded; what there is no room for is dropped and counted."""
+        """Accept records of the training process; those that do not fit into the queue are dropped and counted."""
         self._status = delivery.status
         if delivery.subjects is not None:
             self._subjects = delivery.subjects
@@ -189,7 +189,7 @@ class WriterProcess:
             self._inbox.urgent.set()
 
     def hear_around(self, message: Around) -> None:
-        """Take in what went on around the training."""
+        """Accept output, opened files and options of the training."""
         self._data.add(message.opened, message.beyond)
         if message.options is not None:
             self._options.put(message.options)
@@ -197,9 +197,9 @@ class WriterProcess:
             self._output.add(message.printed, message.left_out)
 
     def claim(self) -> RunWriter:
-        """Return the writer of this worker, as soon as the store lets us begin; until then it is asked again.
+        """Return the writer of this worker as soon as the store allows; retry until then.
 
-        Whoever trains is told when that takes long, and at once when the store refuses.
+        The user gets a warning if that takes long, and immediately if the store denies it.
         """
         began = self._clock.monotonic()
         while True:
@@ -266,7 +266,7 @@ class WriterProcess:
         self._data.add(self._files())
         self._data.write(worker.name)
         stop, asked = requests.look(store)
-        # Kept until it was handed on: what follows asks the store, too.
+        # Kept until forwarded: the following steps access the store, too.
         self._stop = self._stop or stop
         self._asked += asked
         together = worker.world_size > 1
@@ -289,11 +289,11 @@ class WriterProcess:
             del self._done[0]
 
     def _obeyed_stop(self) -> bool:
-        """Return whether training was asked to stop and did: a script may catch that, and go on."""
+        """Return whether training was asked to stop and did: a script may catch that, and continue."""
         return bool(self._stop_reason) and self._how_it_goes().step <= self._last_step_if_stopped
 
     def _step_ahead(self) -> int:
-        """Return a step that no worker makes before all have heard of it."""
+        """Return a step that no worker reaches before all have received it."""
         last = self._how_it_goes()
         steps = math.ceil(_HEARD_SECS / last.step_secs) if last.step_secs > 0 else 0
         return last.step + steps + 2
@@ -312,7 +312,7 @@ def main(line_number: int) -> None:
     Args:
         line_number: File descriptor of our end.
     """
-    # Ours is the last word, so nothing that is meant for the training ends us; its death does.
+    # We send the last message, so signals for the training do not end us; its death does.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

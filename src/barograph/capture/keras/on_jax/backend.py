@@ -1,7 +1,7 @@
 """Keras on JAX: steps are compiled functions of all variables.
 
-In a step that is compiled, what is picked up of layers and gradients is marked, and the step is made anew, with
-statistics of what is marked in the place of that, as steps of JAX itself are. Loops and branches stay as they are.
+In a compiled step, collected values of layers and gradients are marked, and the step is rebuilt with their statistics
+instead, as for steps of JAX itself. Loops and branches stay unchanged.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Within:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Have the step call this in the place of the model's own functions."""
+        """Make the step call this instead of the model's own functions."""
         own: dict[str, Callable[..., Any]] = {"compute_loss_and_updates": self._computed}
         if self._enforce is not None:
             own["_enforce_jax_state_sharding"] = functools.partial(self._enforced, self._enforce)
@@ -149,12 +149,12 @@ class _Within:
                 del vars(self._model)[name]
 
     def taken_out(self, state: Sequence[Any]) -> tuple[Any, ...]:
-        """Take what was carried out of the state of a step."""
+        """Remove the carried values from the state of a step."""
         trainable, carried, *rest = state
         return trainable, self._cut_off(carried), *rest
 
     def _computed(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model's own function; return what it returns, and more variables than it has."""
+        """Call the model's own function; return its results with additional variables."""
         collector = self._collector
         with collector.within(Traces((args, kwargs))) as seen:
             loss, (unscaled, predictions, variables, metrics) = self._compute(*args, **kwargs)
@@ -166,7 +166,7 @@ class _Within:
         return enforce(trainable_variables, self._cut_off(non_trainable_variables), *args, **kwargs)
 
     def _cut_off(self, carried: Any) -> Any:
-        """Return the model's own of variables, and tell the collector of what is carried behind them."""
+        """Return the model's own variables, and pass the additional ones to the collector."""
         if carried is None or self._shape is None:
             return carried
         self._collector.seen.update(jax.tree_util.tree_unflatten(self._shape, carried[self._count:]))
@@ -175,6 +175,6 @@ class _Within:
 
 
 def _is_keras_own(model: Any) -> bool:
-    """Return whether the step of a model is Keras's own, whose inside is known."""
+    """Return whether the step of a model is Keras's own, whose structure is known."""
     return all(getattr(type(model), name) is getattr(keras.Model, name)
                for name in ("train_step", "compute_loss_and_updates"))

@@ -25,11 +25,11 @@ _OF_LAYERS = frozenset({Kind.INPUT, Kind.OUTPUT})
 class Marking:
     """Marks tensors of one step.
 
-    The step goes on with its tensors as they are, not with what is marked: Keras writes into a tensor which of its
-    samples count, and layers take that away from it again.
+    The step continues with the original tensors, not the marked ones: Keras attaches a mask to a tensor, and layers
+    remove it again.
 
     Args:
-        names: Of the model.
+        names: Names of the model.
     """
 
     def __init__(self, names: Names) -> None:
@@ -39,13 +39,13 @@ class Marking:
         self._held: list[Any] = []
 
     def mark(self, kind: Kind, path: str, value: Any, before: Any = None) -> None:
-        """Mark all tensors in a value, each by its place.
+        """Mark all tensors in a value, each by its position.
 
         Args:
-            kind: What it is.
-            path: Of the layer, or of the variable.
-            value: A tensor, or lists, tuples and dictionaries of them; anything else is passed over.
-            before: Of a tensor: what stood in its place before; None: that is not known.
+            kind: Kind of the tensors.
+            path: Path of the layer, or of the variable.
+            value: A tensor, or lists, tuples and dictionaries of them; anything else is ignored.
+            before: For a tensor, its earlier value; None: unknown.
         """
         if isinstance(value, dict):
             for name, part in value.items():
@@ -56,19 +56,19 @@ class Marking:
         elif isinstance(value, jax.Array | np.ndarray) and is_number_array(value):
             what = Mark(kind, path, (self._classes if kind in _OF_LAYERS else self._owners).get(path, ""))
             self._marks.append(what)
-            # JAX may let go of operations whose results nobody holds.
+            # Keep the results, because JAX may drop operations with unused results.
             self._held.append(MARK.bind(jnp.asarray(value), *(() if before is None else (before,)), mark=what))
 
     def let_go(self) -> None:
-        """Let go of what was marked, before the trace ends: JAX can be asked to see that nobody holds on to it."""
+        """Release marked values before the trace ends, since JAX can check for leaks."""
         self._held.clear()
 
     def lost(self, found: Iterable[Mark], wants: Wants) -> set[str]:
-        """Return the paths of layers of which what is wanted was marked, and is not among what was found.
+        """Return the paths of layers with requested marks that were not found in the trace.
 
         Args:
-            found: Marks that were found in the traced step.
-            wants: What is wanted of what is marked.
+            found: Marks in the traced step.
+            wants: Returns what to record of a mark.
         """
         known = set(found)
         return {mark.path.partition("[")[0] for mark in self._marks

@@ -25,7 +25,7 @@ class _Version:
     """The additional results of a program.
 
     Attributes:
-        found, places: As of `Returns`.
+        found, places: See `Returns`.
     """
 
     def __init__(self, found: Sequence[Found]) -> None:
@@ -38,20 +38,20 @@ class Told:
     """The additional results of one call.
 
     Attributes:
-        version: Says what it is.
-        values, joined: As of `Reading`.
+        version: Describes them.
+        values, joined: See `Reading`.
     """
 
     def __init__(self, version: _Version, values: Sequence[Any], joined: Mapping[str, Any]) -> None:
         self.version, self.values, self.joined = version, values, joined
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], _Version]:
-        """Return what is traced, and what is not."""
+        """Return the traced and the static parts."""
         return (self.values, self.joined), self.version
 
     @classmethod
     def tree_unflatten(cls, version: _Version, parts: tuple[Any, ...]) -> Told:
-        """Return it again."""
+        """Rebuild the object."""
         return cls(version, *parts)
 
 
@@ -59,8 +59,8 @@ class Variables:
     """The variables that a training step changes, by position in its arguments and results.
 
     Args:
-        model: Whose step.
-        names: Of the model.
+        model: The model.
+        names: Names of the model.
     """
 
     def __init__(self, model: Any, names: Names) -> None:
@@ -74,7 +74,7 @@ class Variables:
         return frozenset(self._weights)
 
     def mark(self, marking: Marking, before: Sequence[Any], after: Sequence[Any]) -> None:
-        """Mark those in the state that a step returned; `before`: that it was given."""
+        """Mark the variables in a step's returned state; `before`: its initial state."""
         trainable, _, of_optimizer, *_ = after
         for path, tensor, earlier in zip(self._weights, trainable, before[0], strict=True):
             marking.mark(Kind.WEIGHT, path, tensor, earlier)
@@ -85,14 +85,14 @@ class Variables:
 
 def told(step: Callable[..., Any], collector: Collector, asked: Asked, variables: Variables | None,
           args: tuple[Any, ...]) -> Any:
-    """Return what a step returns, with statistics of what is picked up of gradients and layers in place of that.
+    """Return a step's results, with statistics of collected gradients and layers instead of the tensors.
 
     Args:
-        step: Returns what the step does, and what was picked up: `JaxBackend._step`.
-        collector: Of the step.
-        asked: What is asked of what is picked up.
-        variables: What the step changes; None: nothing that is told of.
-        args: Being traced.
+        step: Returns the step's results and the collected values: `JaxBackend._step`.
+        collector: Collector of the step.
+        asked: Statistics to record.
+        variables: Variables that the step changes; None: not recorded.
+        args: Traced arguments.
     """
     marking = collector.marks = Marking(collector.names)
 
@@ -109,10 +109,10 @@ def told(step: Callable[..., Any], collector: Collector, asked: Asked, variables
     def wants(mark: Mark) -> Taking | None:
         return asked.taking(mark.kind, mark.path, mark.layer)
 
-    # What JAX has traced before of the script's own functions is taken as it is, as without us.
+    # JAX reuses earlier traces of the script's functions, as it would without us.
     closed, shapes = jax.make_jaxpr(marked, return_shape=True)(*args)
     on_host = foreign.is_on_host()
-    # Within loops the compiler would round otherwise for what is read there.
+    # Reading values within loops would change the compiler's rounding.
     basket = Basket(wants, on_host, on_host and foreign.is_there(), loops=False,
                     changes=frozenset() if variables is None else variables.weights)
     outs = harvest(closed.jaxpr, closed.consts, jax.tree.leaves(args), basket)

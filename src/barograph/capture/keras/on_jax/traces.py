@@ -16,7 +16,7 @@ class Traces:
         self._traces = {id(trace): trace for trace in map(_trace_of, jax.tree_util.tree_leaves(args))}
 
     def is_tensor(self, value: Any) -> bool:
-        # In a step that is not compiled, Keras hands on what it was fed as it is.
+        # In an eager step, Keras passes the data on unchanged.
         return isinstance(value, jax.Array) or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
 
     def can_leave(self, tensor: Any) -> bool:
