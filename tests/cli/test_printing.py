@@ -234,7 +234,8 @@ def test_letters_that_the_stream_cannot_show_are_no_error(bin_folder: Path, heal
     assert done.stdout.startswith(b"ein lauf \\xfc  finished")
 
 
-@pytest.mark.parametrize("command", [command if command != "import" else "import smdebug" for command in COMMANDS])
+@pytest.mark.parametrize("command", [{"import": "import smdebug", "spot": "spot simulate"}.get(command, command)
+                                     for command in COMMANDS])
 def test_the_help_of_every_command_teaches_with_examples(call: Call, command: str) -> None:
     said = call(*command.split(), "--help")
 

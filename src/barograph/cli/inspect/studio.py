@@ -17,10 +17,11 @@ def command(
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port. Default: 8642, or the next free "
                                                                               "one. 0: any free one.")] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
-    """Show runs in the browser: what is wrong, since when, which is best.
+    """Show runs and jobs in the browser.
 
-    Serves a page until Ctrl-C. Running trainings are shown live.
+    Serves a page until Ctrl-C: what is wrong, since which step, what to do. Running trainings are shown live.
 
     Other machines can connect with --host 0.0.0.0. They need the token in the printed link; $BAROGRAPH_STUDIO_TOKEN
     sets it. Put a proxy with TLS in front of it outside a trusted network.
@@ -35,4 +36,4 @@ def command(
     from barograph.cli.inspect.studio_page import show_studio
     from barograph.runs.state.places import root_place
 
-    show_studio(roots or [root_place(None)], host=host, port=port, open_browser=open_browser)
+    show_studio(roots or [root_place(None)], host=host, port=port, open_browser=open_browser, as_json=as_json)

@@ -15,7 +15,7 @@ from barograph.web.server import serve
 TOKEN_VARIABLE = "BAROGRAPH_STUDIO_TOKEN"
 
 
-def show_studio(roots: Sequence[str], *, host: str, port: int | None, open_browser: bool) -> None:
+def show_studio(roots: Sequence[str], *, host: str, port: int | None, open_browser: bool, as_json: bool) -> None:
     """Serve the web UI until it is interrupted.
 
     Raises:
@@ -29,7 +29,10 @@ def show_studio(roots: Sequence[str], *, host: str, port: int | None, open_brows
     printer = Printer()
 
     def ready(url: str) -> None:
-        printer.line(f"barograph: studio at {url} (Ctrl-C ends it)")
+        if as_json:
+            printer.json({"url": url})
+        else:
+            printer.line(f"barograph: studio at {url} (Ctrl-C ends it)")
         if open_browser and os.environ.get("DISPLAY", "") + os.environ.get("WAYLAND_DISPLAY", ""):
             webbrowser.open(url)
 
