@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 inputs, targets = torch.randn(128, 8), torch.randn(128, 1)
-inputs[77] = 3e38  # the second worker's fourth batch
+inputs[77] = 1e38  # the second worker's fourth batch; the sum of the row overflows, no product with weights does
 data = TensorDataset(inputs, targets)
 loader = DataLoader(data, 8, sampler=DistributedSampler(data, shuffle=False))
 model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Tanh(), nn.Linear(16, 1))
