@@ -14,9 +14,10 @@ from barograph.jobs.spec import JobSpec
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "here"
     (folder / "src").mkdir(parents=True)
-    for name in ("train.py", "fit.sh", "run.sh", "../other.py"):
+    for name in ("train.py", "fit.sh", "run.sh", "fit", "run", "../other.py"):
         (folder / name).write_text("")
-    (folder / "run.sh").chmod(0o755)
+    for name in ("run.sh", "run"):
+        (folder / name).chmod(0o755)
     monkeypatch.chdir(folder)
 
 
@@ -33,9 +34,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (("src",), "src is a directory. Submit a script or a program."),
     (("../other.py",), "../other.py is outside of this folder, and only files of this folder reach the instances. "
                        "Submit it from its own folder."),
-    (("fit.sh",), "fit.sh is not executable. Type: sh fit.sh"),
-    (("./fit.sh",), "./fit.sh is not executable. Type: sh ./fit.sh"),
-    (("run.sh",), "run.sh is not on the PATH. Type: ./run.sh"),
+    (("fit.sh",), ""),
+    (("run.sh",), ""),
+    (("fit",), "fit is not executable. Type: sh fit"),
+    (("./fit",), "./fit is not executable. Type: sh ./fit"),
+    (("run",), "run is not on the PATH. Type: ./run"),
     (("nosuchprogram",), 'Program not found: "nosuchprogram".'),
 ])
 def test_what_cannot_start_is_named_with_what_to_type(words: tuple[str, ...], problem: str) -> None:

@@ -171,7 +171,9 @@ def test_nothing_is_left_of_a_submission_that_was_killed(jobs: Any) -> None:
         jobs.write(f"data/{number}.bin", "a")
     words = ("barograph", "submit", "--name", "count", "--data", "train=data", "count.py", "starts", "none")
     submission = jobs.start(*words)
-    jobs.wait_until(lambda: any((jobs.folder / "home" / "submitting").glob("*.json")), "it has begun")
+    home = jobs.folder / "home"
+    # It may be in the queue before anybody has looked.
+    jobs.wait_until(lambda: any((*(home / "submitting").glob("*.json"), *(home / "jobs").glob("*.json"))), "it has begun")
     submission.kill()
     submission.wait()
     listed = json.loads(jobs.end(jobs.start("barograph", "jobs", "--json")).out)

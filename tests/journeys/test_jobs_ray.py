@@ -322,6 +322,7 @@ def test_a_job_gets_its_data_elsewhere_when_its_node_is_lost_during_the_copy(pla
         place.desk.wait_until(SlowBucket.asked.is_set, "the data was asked for")
         lost = place.state().handles[0]["node"]
         place.cluster.remove_node(place.node(lost), allow_graceful=False)
+        place.desk.wait_until(lambda: place.state().interruptions == 1, "the loss is noticed")
         SlowBucket.released.set()
         state = place.finish()
     finally:

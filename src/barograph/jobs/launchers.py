@@ -169,9 +169,14 @@ def _script_words(words: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
+def is_shell_script(word: str) -> bool:
+    """Return whether a word names a shell script, which is started by its shell, executable or not."""
+    return word.endswith((".sh", ".bash"))
+
+
 def _program_words(words: Sequence[str], directory: Path) -> tuple[str, ...]:
     """Return what starts a program: a shell script with the shell of its first line, executable or not."""
-    if not words[0].endswith((".sh", ".bash")):
+    if not is_shell_script(words[0]):
         return tuple(words)
     try:
         with Path(directory, words[0]).open("rb") as file:

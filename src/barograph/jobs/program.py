@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from barograph.jobs.launchers import is_python
+from barograph.jobs.launchers import is_python, is_shell_script
 from barograph.jobs.spec import JobSpec
 
 
@@ -27,6 +27,8 @@ def program_problem(spec: JobSpec) -> str:
     if script.endswith(".py"):
         return ""
     if path.is_file():
+        if is_shell_script(script):
+            return ""
         if not os.access(path, os.X_OK):
             return f"{script} is not executable. Type: sh {script}"
         return "" if os.sep in script else f"{script} is not on the PATH. Type: ./{script}"

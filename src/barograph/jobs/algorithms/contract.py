@@ -145,8 +145,8 @@ def with_channels(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return a message with names of channels for their folders, which are gone after the job.
 
     Example:
-        >>> with_channels("No column in /tmp/0-0/input/data/train/a.csv.",
-        ...               {"SM_CHANNEL_TRAIN": "/tmp/0-0/input/data/train"})
+        >>> with_channels("No column in /job/0-0/input/data/train/a.csv.",
+        ...               {"SM_CHANNEL_TRAIN": "/job/0-0/input/data/train"})
         'No column in train/a.csv.'
     """
     names = {folder: name.removeprefix("SM_CHANNEL_").lower() for name, folder in environ.items()
