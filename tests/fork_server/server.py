@@ -159,16 +159,23 @@ class Server:
     def _accept(self) -> dict[str, object] | None:
         client, _ = self._listener.accept()
         room = socket.CMSG_SPACE(253 * array.array("i").itemsize)
-        size, ancillary, _, _ = client.recvmsg(4, room)
         numbers = array.array("i")
-        for _, _, data in ancillary:
-            numbers.frombytes(data[:len(data) - len(data) % numbers.itemsize])
-        request = marshal.loads(exactly(client, int.from_bytes(size, "big")))
+        try:
+            size, ancillary, _, _ = client.recvmsg(4, room)
+            for _, _, data in ancillary:
+                numbers.frombytes(data[:len(data) - len(data) % numbers.itemsize])
+            request = marshal.loads(exactly(client, int.from_bytes(size, "big")))
+        except (OSError, EOFError, ValueError):  # it was killed before it had asked
+            client.close()
+            for number in numbers:
+                os.close(number)
+            return None
         command = Command(request["argv"], self._shims, self._python)
         reason = command.reason_against() or self._reason_against(request)
         print(json.dumps([reason or "forked", request["argv"]]), file=self._log, flush=True)
         if reason:
-            send(client, (command.cold(), 0))
+            with contextlib.suppress(OSError):  # it was killed meanwhile
+                send(client, (command.cold(), 0))
             client.close()
             for number in numbers:
                 os.close(number)
@@ -179,7 +186,8 @@ class Server:
         if pid:
             for number in numbers:
                 os.close(number)
-            send(client, ([], pid))
+            with contextlib.suppress(OSError):  # it was killed meanwhile: `_hung_up` ends the child
+                send(client, ([], pid))
             self._children[pid] = client
             self._selector.register(client, selectors.EVENT_READ, pid)
             return None

@@ -173,7 +173,7 @@ def test_nothing_is_left_of_a_submission_that_was_killed(jobs: Any) -> None:
     submission = jobs.start(*words)
     home = jobs.folder / "home"
     # It may be in the queue before anybody has looked.
-    jobs.wait_until(lambda: any((*(home / "submitting").glob("*.json"), *(home / "jobs").glob("*.json"))), "it has begun")
+    jobs.wait_until(lambda: any((*home.glob("submitting/*.json"), *home.glob("jobs/*.json"))), "it has begun")
     submission.kill()
     submission.wait()
     listed = json.loads(jobs.end(jobs.start("barograph", "jobs", "--json")).out)
