@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import signal
 import subprocess
 import sys
@@ -56,6 +57,15 @@ def test_a_script_starts_as_in_a_new_interpreter(server: ForkServer, tmp_path: P
         "argv": [str(script), "-x"], "first": str(tmp_path), "name": "__main__", "file": str(script),
         "folder": os.getcwd(), "variable": "1", "early": False, "parent": os.getpid(), "read": "typed",
         "below": "<fork server>", "late": True, "compiler": False, "optimizer": True}
+
+
+def test_a_client_that_is_killed_before_it_has_asked_ends_no_server(server: ForkServer) -> None:
+    for said in (b"", b"\x09\x00\x00\x00half"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(server.programs / "socket"))
+            client.sendall(said)
+
+    assert ended(server, "python", "-c", "print('here')").stdout == b"here\n"
 
 
 @pytest.mark.parametrize(("code", "status", "err"), [
