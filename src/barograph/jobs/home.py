@@ -65,7 +65,7 @@ class DamagedRecord:
 
     @property
     def reason(self) -> str:
-        """What happened and what to do, for people."""
+        """Error message: what is damaged, and how to remove it."""
         return (f"The record of the job is damaged: {self.why}. Delete the file to forget the job; its processes and "
                 f"directories are removed, too ({self.path}).")
 

@@ -10,9 +10,7 @@ from starlette.requests import Request
 from barograph.errors import SettingsError, UnknownKey
 from barograph.model.key import Kind, kind_from_name
 from barograph.model.plain import plain
-from barograph.queries.capsules import capsules_of
 from barograph.queries.chart import chart_line, chart_names
-from barograph.queries.checkpoints import checkpoints_of
 from barograph.queries.classes import classes_in
 from barograph.queries.distributions import distributions_in
 from barograph.queries.heat import heat_map
@@ -107,12 +105,6 @@ def origin(reader: RunReader, request: Request) -> Any:
             "settings": plain(reader.manifest.settings), "versions": plain(reader.manifest.versions)}
 
 
-def saved(reader: RunReader, request: Request) -> Any:
-    """Capsules and checkpoints."""
-    return {"capsules": [plain(item) for item in capsules_of(reader.store, reader.url)],
-            "checkpoints": [plain(item) for item in checkpoints_of(reader.store)]}
-
-
 def numbers(reader: RunReader, request: Request) -> Any:
     """Losses, logged numbers and learning rates, thinned."""
     return [item.to_json() for item in numbers_of(reader)]
@@ -120,7 +112,7 @@ def numbers(reader: RunReader, request: Request) -> Any:
 
 QUESTIONS: Mapping[str, Question] = {
     item.__name__: item
-    for item in (run, curves, layers, heat, step, distributions, time, data, output, origin, saved, numbers)
+    for item in (run, curves, layers, heat, step, distributions, time, data, output, origin, numbers)
 }
 """Questions about one run, by the last part of their URL."""
 

@@ -29,7 +29,7 @@ def rows_of(value: Any) -> int:
         return 0
     votes = _Votes()
     votes.hear(value, 1.0)
-    # The first of those with the most votes.
+    # Ties go to the first.
     return max(votes.of, key=lambda size: votes.of[size], default=0)
 
 

@@ -36,7 +36,7 @@ class Stillness:
     Attributes:
         parameters: Paths of all parameters with a marked gradient.
         unreached: Those whose gradient is always zero: the loss does not depend on them.
-        held: Those with a gradient and a zero update: the optimizer does not change them.
+        held: Parameters with a gradient and a zero update: the optimizer leaves them unchanged.
     """
 
     parameters: frozenset[str] = frozenset()

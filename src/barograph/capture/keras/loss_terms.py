@@ -112,7 +112,7 @@ def called(given: Any) -> str:
 
 @functools.cache
 def _own_name(kind: type) -> str:
-    """Return Keras's name of a built-in loss class; "" for others, and for those with another `call`."""
+    """Return Keras's name of a built-in loss class; "" for custom classes and overridden `call` methods."""
     theirs = next((base for base in kind.__mro__ if base.__module__.partition(".")[0] == "keras"), None)
     if theirs is None or getattr(kind, "call", None) is not getattr(theirs, "call", None):
         return ""

@@ -111,7 +111,7 @@ class TrainerBook:
         return entries[0] if len(entries) == 1 and entries[0].is_alone else None
 
     def slots(self, trainer: Any) -> list[Slot]:
-        """Return the Parameters that a Trainer currently trains: those with a gradient."""
+        """Return the Parameters with a gradient, which a Trainer currently trains."""
         return [self._slot(index, parameter) for index, parameter in enumerate(trainer._params)
                 if parameter.grad_req != "null"]
 

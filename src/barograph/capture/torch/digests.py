@@ -20,7 +20,7 @@ def sample_sums(tensors: Iterable[torch.Tensor], rows: int) -> torch.Tensor | No
     """Return the sums from which digests of samples are computed.
 
     Args:
-        tensors: Inputs of a model. Those with `rows` along the first axis are read.
+        tensors: Inputs of a model. Only tensors with `rows` along the first axis are read.
         rows: Number of samples.
 
     Returns:

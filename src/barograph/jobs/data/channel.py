@@ -142,7 +142,7 @@ def text_of(channel: Channel) -> str:
     """Return a channel as `channel_from_text` reads it after "=".
 
     Raises:
-        SettingsError: The source ends with a suffix, which a text cannot say.
+        SettingsError: The source itself ends like a suffix (`:sharded`), so its text would be ambiguous.
 
     Example:
         >>> text_of(Channel("train", "s3://bucket/digits", Mode.PIPE, shuffle_seed=7))

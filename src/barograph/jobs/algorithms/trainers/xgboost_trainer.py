@@ -30,7 +30,7 @@ ROUNDS = ("num_boost_round", "num_round", "n_estimators")
 """Names of the number of rounds: of `xgboost.train`, of SageMaker, of XGBoost's scikit-learn classes."""
 
 STOPPING = ("stopping_history", "best_scores", "current_rounds", "maximize")
-"""What XGBoost's early stopping knows."""
+"""State of XGBoost's early stopping callback."""
 
 
 def train(arguments: Sequence[str]) -> None:
