@@ -46,7 +46,7 @@ class LabelRecorder:
         outputs, target = given.outputs, given.target
         axis = 0 if outputs.dim() == 1 else 1
         if name == "kl_div" and outputs.dim() != 2:
-            return  # which axis is that of the classes is not known
+            return  # the axis of the classes is unknown
         classes = outputs.shape[axis] if outputs.dim() else 0
         if classes < 2 or not target.numel():
             return
@@ -75,9 +75,9 @@ class LabelRecorder:
         gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
 
     def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
-        """Record only the smallest and the largest label, immediately; return whether that was possible."""
+        """Record only the minimum and maximum label, immediately; return whether that was possible."""
         outputs, target = given.outputs, given.target
-        # After an error on a device, nothing can be asked of it any more.
+        # After an error, a device answers no more queries.
         if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
             return False
         labels = target[target != given.ignored]
@@ -100,7 +100,7 @@ class LabelRecorder:
         targets, predictions = (flat if places is None else flat[places]
                                 for flat in (target.reshape(-1), outputs.reshape(-1)))
         codes = (targets >= 0.5).to(torch.int64) * 2 + (predictions >= (0.0 if logits else 0.5)).to(torch.int64)
-        # Soft labels lie near 0 and 1; grey pixels that are to be drawn anew lie anywhere, and are no labels.
+        # Soft labels are near 0 and 1; gray pixels to reconstruct have any value, and are not labels.
         codes = torch.where((targets > _UNDECIDED[0]) & (targets < _UNDECIDED[1]), LEFT_OUT, codes)
         if wants.labels:
             gather(buffer, f"labels of {name}", functools.partial(_tell_yes_or_no, name), codes)
@@ -112,7 +112,7 @@ class LabelRecorder:
         """Record targets and predictions that the script passes.
 
         Raises:
-            ShapeMismatch: There is not one prediction, or one row of scores, for each target.
+            ShapeMismatch: There is not one prediction, or one row of scores, per target.
             UnsupportedCapture: The targets are not class numbers.
         """
         target, predicted = _tensor(targets, "targets"), _tensor(predictions, "predictions")
@@ -130,22 +130,22 @@ class LabelRecorder:
         classes = predicted.shape[-1] if scored else 0
         classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
         counts = LabelCounts(name, classes, True, True, True)
-        # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
+        # The name identifies the loss, and the code the number of classes, which may grow.
         gather(buffer, f"predictions {name} among {classes}", counts.tell, (labels * classes + found).reshape(-1))
 
 
 def are_values(target: torch.Tensor) -> bool:
-    """Return whether the targets of a loss of probabilities are many a sample: values, not one class."""
+    """Return whether a loss of probabilities has many targets per sample: values, not one class."""
     return target.dim() == 2 and target.shape[1] > 1
 
 
 def _rows(tensor: torch.Tensor, axis: int, places: torch.Tensor | None) -> torch.Tensor:
-    """Return the classes' values at some places, one row each.
+    """Return the classes' values at some indices, one row each.
 
     Args:
-        tensor: With the classes on `axis`, 0 or 1.
-        axis: Of the classes.
-        places: Numbers of the places, in the order of the tensor without that axis; None: all.
+        tensor: Values with the classes on `axis`, 0 or 1.
+        axis: Axis of the classes.
+        places: Indices in the order of the tensor without that axis; None: all.
     """
     if axis == 0:
         return tensor[None]
@@ -157,12 +157,12 @@ def _rows(tensor: torch.Tensor, axis: int, places: torch.Tensor | None) -> torch
         found.append(places % size)
         places = places // size
     first, *rest = reversed(found)
-    # What stands beside a slice between indices comes first: one row a place.
+    # An index before a slice becomes the first axis: one row per index.
     return tensor[(first, slice(None), *rest)]
 
 
 def _tell_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
-    """Have it recorded whether logits look like probabilities, or log-probabilities do not."""
+    """Record whether logits look like probabilities, or log-probabilities do not."""
     tolerance = _TOLERANCE.get(rows.dtype, _LEAST_TOLERANCE)
     if name == "cross_entropy":
         likely = (rows >= 0).all(-1) & ((rows.float().sum(-1) - 1).abs() <= tolerance)
@@ -178,7 +178,7 @@ _NO, _YES = 0.2, 0.8
 def _tell_logits(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
     low, high, number = extremes[0].min(), extremes[1].max(), extremes[2].sum()
     if number >= _LEAST_LOGITS:
-        # Logits of a young model may well lie between 0 and 1, but not from nearly the one to nearly the other.
+        # Logits of an untrained model may be between 0 and 1, but do not span nearly all of that range.
         buffer.scalars[fact(Fact.PROBABILITIES_AS_LOGITS)] = float(0 <= low < _NO and _YES < high <= 1)
 
 
@@ -203,10 +203,10 @@ def _tensor(values: Any, what: str) -> torch.Tensor:
 
 
 def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:
-    """Return integers from 0.
+    """Return integers starting at 0.
 
     Raises:
-        UnsupportedCapture: They are not.
+        UnsupportedCapture: The values are something else.
     """
     numbers = values.to(torch.int64)
     if values.is_complex() or bool((numbers != values).any()) or bool((numbers < 0).any()):
