@@ -1,7 +1,7 @@
 """Parts of tensors split over workers: one worker's part, and how to rebuild the tensor.
 
-FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know of what they are a part. FSDP1 keeps all weights
-of a module end to end in one flat parameter, of which each worker holds a plain piece.
+FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know their position in the full tensor. FSDP1 keeps
+all weights of a module in one flat parameter, of which each worker has a contiguous piece.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from barograph.errors import NotPlain
 
 
 def is_distributed(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a DTensor, split over workers or the same on all."""
+    """Return whether a tensor is a DTensor, split over workers or replicated."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
 def part_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what this worker holds of a tensor, also where another holds the same."""
+    """Return this worker's part of a tensor, even if another worker has the same."""
     if not is_distributed(tensor):
         return tensor
     with torch.no_grad():
@@ -31,9 +31,9 @@ def part_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
-    """Return the state of a model as it lies in this worker's memory, its tensors themselves.
+    """Return the state of a model in this worker's memory: the tensors themselves.
 
-    FSDP1's own state dict gathers the weights of all workers, and each would wait there for the others.
+    FSDP1's own state dict gathers the weights of all workers, and would make each wait for the others.
     """
     if has_flat_parts(module):
         return {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -41,11 +41,11 @@ def state_of(module: nn.Module) -> dict[str, Any]:
 
 
 def said_of(tensor: Any, name: str) -> dict[str, Any]:
-    """Return how a DTensor is made of its parts, as plain data.
+    """Return the layout of a DTensor as plain data.
 
     Args:
         tensor: A DTensor.
-        name: Of it, for messages.
+        name: Its name, for messages.
 
     Raises:
         NotPlain: It is split in another way than along an axis, or not reduced yet.
@@ -64,10 +64,10 @@ def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any],
     """Return the DTensor of which a tensor is this worker's part.
 
     Args:
-        part: It.
-        said: What `said_of` returned.
-        meshes: Of workers, that the script has made.
-        where: What is read, for messages.
+        part: This worker's part.
+        said: Result of `said_of`.
+        meshes: Device meshes of the script.
+        where: Source of the data, for messages.
 
     Raises:
         NotPlain: The script has made no such mesh.
@@ -77,7 +77,7 @@ def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any],
         over = " × ".join(map(str, said["mesh"]["shape"]))
         raise NotPlain(f"It holds parts of tensors split over {over} workers; the script has no such split "
                        f"({where}).")
-    # Loaded already by whoever has made a mesh; by no other training.
+    # Already loaded if the script has made a mesh.
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
     placements = [Replicate() if axis is None else Shard(axis) for axis in said["axes"]]
@@ -86,7 +86,7 @@ def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any],
 
 
 def meshes_of(tensors: Iterable[torch.Tensor]) -> list[Any]:
-    """Return the meshes of workers that tensors are spread over, each once."""
+    """Return the distinct device meshes of tensors."""
     return list({id(mesh): mesh for tensor in tensors
                  if is_distributed(tensor) and (mesh := tensor.device_mesh) is not None}.values())  # type: ignore[attr-defined]
 

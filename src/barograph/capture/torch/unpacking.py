@@ -22,14 +22,14 @@ class Unpacker:
     """Restores the values that a `Packer` packed.
 
     Args:
-        tensors: By name.
-        where: What is read, for messages.
-        apart: What only pickle can hold; where it was not opened, those objects are refused.
-        device: Where to put tensors that lay on a device; None: where they lay, if that is there, else in memory.
-        meshes: Returns the meshes of workers over which the script has split its tensors.
+        tensors: Tensors by name.
+        where: Source of the data, for messages.
+        apart: Objects that only pickle can store; rejected if the file with them was not opened.
+        device: Device for tensors that were on a device; None: the original one if available, else host memory.
+        meshes: Returns the device meshes over which the script has split its tensors.
 
     Attributes:
-        moved: Devices that are not here, of which tensors were put elsewhere.
+        moved: Missing devices whose tensors were moved.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Unpacker:
         """Return the value.
 
         Raises:
-            DamagedChunk: It says what no packed value says.
-            NotPlain: It holds an object that only pickle can hold, or one of a class that this script has not loaded.
+            DamagedChunk: Invalid packed data.
+            NotPlain: It contains an object that only pickle can store, or of a class that this script has not loaded.
         """
         try:
             return self._unpack(value)
@@ -82,7 +82,7 @@ class Unpacker:
         dtype = getattr(torch, array.dtype.name)
         if not array.size:
             return torch.empty(array.shape, dtype=dtype)
-        # A copy: what the file's bytes share cannot be written to.
+        # A copy: memory shared with the file's bytes is read-only.
         return torch.frombuffer(bytearray(array.tobytes()), dtype=dtype).reshape(array.shape)
 
     def _placed(self, tensor: torch.Tensor, said: Mapping[str, Any]) -> torch.Tensor:
@@ -156,8 +156,7 @@ class Unpacker:
         if "as" not in said:
             return found
         kind = _class_called(said["as"])
-        # Past what these classes would do when they are made. Of any other class, what it holds: whoever reads it by
-        # key finds that.
+        # Without calling constructors. For any other class, its items: readers that access it by key find them.
         if not isinstance(kind, type):
             return found
         if issubclass(kind, UserDict):
@@ -182,7 +181,7 @@ class Unpacker:
         if isinstance(kind, type) and issubclass(kind, tuple) and set(names) == set(values):
             return tuple.__new__(kind, [values[field] for field in names])
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            # Past __init__ and __post_init__: they may do anything, and have done it when the step was made.
+            # Without __init__ and __post_init__, which may have side effects that already happened in the step.
             made = object.__new__(kind)
             for field, item in values.items():
                 object.__setattr__(made, field, item)
@@ -220,7 +219,7 @@ def _is_here(device: str) -> bool:
 
 
 def _class_called(name: Any) -> Any:
-    """Return a class that has been loaded already; None where there is none: nothing is imported for a file."""
+    """Return a class that is already loaded; None otherwise: nothing is imported for a file."""
     module, _, path = str(name).partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):
