@@ -76,7 +76,7 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
         scored, predicted = False, (predicted[..., 0] >= 0.5).astype(np.int64)
     found = _as_if_own(predicted).argmax(-1) if scored else _class_numbers(predicted, "predictions")
     classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
-    # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
+    # The name identifies the loss, and the code the number of classes, which may grow.
     place = f"predictions {name} among {classes}"
     gathered = buffer.gathered.get(place)
     if not isinstance(gathered, GatheredLabels):

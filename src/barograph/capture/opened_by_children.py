@@ -93,8 +93,8 @@ def _opened(place: str) -> Descriptor | None:
     if not place.startswith("/proc/"):
         return None
     try:
-        # Where it names nothing, or what is no such file (the process is gone, and its number is another's), nothing
-        # is written.
+        # If the process is gone or its number is reused, the path does not exist or is another file: then write
+        # nothing.
         if "/memfd:barograph-opened" not in os.readlink(place):
             return None
         return Descriptor(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))

@@ -46,7 +46,7 @@ class Output:
 
     @property
     def may_open(self) -> bool:
-        """Whether the writer was not opened yet."""
+        """Whether the writer has not been opened yet."""
         return self.writer is None and not self._failed
 
     def open(self, rank: Rank, status: Callable[[], Heartbeat]) -> None:
@@ -113,7 +113,7 @@ class Output:
         channel(tick, number, time_unix, values)
 
     def flush(self) -> None:
-        """Have what was handed over published now; does not wait for it."""
+        """Publish everything passed so far now; does not wait."""
         if self.writer is not None:
             self.writer.flush()
 

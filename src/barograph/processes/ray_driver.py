@@ -1,8 +1,8 @@
-"""A driver of a Ray cluster in a process of its own, for one that must neither wait for Ray nor end with it.
+"""A driver of a Ray cluster in a separate process, for a process that must neither wait for Ray nor end with it.
 
     python -m barograph.processes.ray_driver ADDRESS
 
-Reads requests from standard input, one JSON object a line, and writes events to standard output in the same way;
+Reads requests from standard input, one JSON object per line, and writes events to standard output in the same way;
 `ray_link.RayLink` is the other side. A group is a named, detached placement group; a member is a named, detached actor
 in one of its bundles. Both outlive the driver, which ends with its standard input, once all requests are done.
 """
@@ -34,19 +34,19 @@ _HEAD_RESOURCE = "node:__internal_head__"
 _LAST_LINES_SECS = 1.0
 _NO_TOKEN = b"InvalidAuthToken"
 _THREADS = 8
-"""Calls of a member that run at once: short ones, and those of this and of killed drivers that wait for its end."""
+"""Parallel calls of a member: short ones, and those of this and of killed drivers that wait for its end."""
 
 Request = Mapping[str, Any]
 Tell = Callable[[Mapping[str, Any]], object]
 
 
 class Driver:
-    """Does requests.
+    """Handles requests.
 
     Args:
         ray: The module, which has joined a cluster.
-        tell: Takes an event.
-        later: Does something in the loop of the driver, soon; called from other threads.
+        tell: Called with each event.
+        later: Runs a function in the driver's loop, soon; called from other threads.
     """
 
     def __init__(self, ray: Any, tell: Tell, later: Callable[[Callable[[], None]], object]) -> None:
@@ -61,7 +61,7 @@ class Driver:
         return _LOOK_SECS if self._pending else None
 
     def do(self, request: Request) -> None:
-        """Do a request; its name is a method's."""
+        """Handle a request; its name is a method's."""
         try:
             getattr(self, f"_{request['do']}")(request)
         except (self._ray.exceptions.RayError, ValueError) as error:
@@ -70,7 +70,7 @@ class Driver:
                 self._tell({"lost": request["member"], "reason": reason_of(error)})
 
     def turn(self) -> None:
-        """See which groups that wait got their resources."""
+        """Check which waiting groups got their resources."""
         for name in list(self._pending):
             table = self._table(name)
             if table is None:
@@ -90,9 +90,9 @@ class Driver:
             "scales": scales, "config": self._config(nodes, request["config"]) if scales else None})
 
     def _scales(self) -> bool:
-        """Return whether an autoscaler adds nodes, also if that is unknown.
+        """Return whether an autoscaler adds nodes, or whether that is unknown.
 
-        The head writes a status in any case. Without an autoscaler the type of a node is made from its ID.
+        The head always writes a status. Without an autoscaler, a node's type is derived from its ID.
         """
         from ray.experimental.internal_kv import _internal_kv_get
 
@@ -116,7 +116,7 @@ class Driver:
         return missing
 
     def _config(self, nodes: list[dict[str, Any]], function: str) -> Any:
-        """Return what the autoscaler can add, as a function on the head finds it; None if it finds nothing."""
+        """Return the autoscaler's configuration, from a function that runs on the head; None if it finds nothing."""
         ray = self._ray
         head = next((node["NodeID"] for node in nodes if _HEAD_RESOURCE in node["Resources"]), None)
         if head is None:
@@ -144,7 +144,7 @@ class Driver:
         self._tell({"group": name, "free": self._ray.available_resources()})
 
     def _start(self, request: Request) -> None:
-        """Start a member, unless another driver did; `call` is its first method, which does nothing when repeated."""
+        """Start a member, unless another driver did; `call` is its first method, which is idempotent."""
         ray, group = self._ray, self._ray.util.get_placement_group(request["group"])
         table = ray.util.placement_group_table(group)
         bundle = table["bundles"][request["bundle"]]
@@ -167,7 +167,7 @@ class Driver:
         self._follow(request["member"], actor, actor.end_within.remote(0.0))
 
     def _follow(self, member: str, actor: Any, answer: Any) -> None:
-        """Wait for the end of a member, without waiting here."""
+        """Follow a member until its end, without blocking."""
         answer.future().add_done_callback(lambda done: self._later(lambda: self._take(member, actor, done)))
 
     def _take(self, member: str, actor: Any, done: Any) -> None:
@@ -175,7 +175,7 @@ class Driver:
         try:
             ended = done.result()
         except errors.ActorUnavailableError:
-            # The network failed, or its node: Ray finds out which. If it was not started, the next call says so.
+            # The network or its node failed: Ray determines which. If it was not started, the next call shows that.
             again = threading.Timer(_AGAIN_SECS, self._later, [
                 lambda: self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))])
             again.daemon = True
@@ -244,7 +244,7 @@ class Driver:
         return cleaned
 
     def _clean(self, nodes: set[str], request: Request) -> None:
-        """Remove what members left whose actors are gone."""
+        """Remove what members left behind whose actors are gone."""
         ray = self._ray
         clean = ray.remote(_imported(request["cleans"]))
         strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
@@ -263,7 +263,7 @@ class Driver:
         return None if table.get("state") == "REMOVED" else table
 
     def _placed(self, table: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Return ID and address of the node of each bundle, as far as it has one."""
+        """Return ID and address of the node of each bundle that has one."""
         addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes()}
         nodes = table.get("bundles_to_node_id", {})
         return [(nodes[bundle], addresses.get(nodes[bundle], "")) for bundle in sorted(nodes) if nodes[bundle]]
@@ -276,7 +276,7 @@ def _imported(name: str) -> Any:
 
 def main(address: str) -> int:
     """Drive a cluster until standard input ends; return 0 unless it could not be joined."""
-    # What Ray prints must not come out among the events.
+    # Output of Ray must not mix with the events.
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
 
@@ -308,7 +308,7 @@ def main(address: str) -> int:
 def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
     """End this process when Ray writes to standard error that the cluster rejects its authentication token.
 
-    Ray raises no error for that, but tries again for twenty seconds, a warning a second.
+    Ray raises no error for that, but retries for twenty seconds, with a warning per second.
     """
     error, (out, into) = os.dup(2), os.pipe()
     os.dup2(into, 2)
@@ -330,7 +330,7 @@ def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
     finally:
         os.dup2(error, 2)
         reader.join(_LAST_LINES_SECS)
-        if not reader.is_alive():  # else a process that Ray started writes to it
+        if not reader.is_alive():  # otherwise a process that Ray started writes to it
             os.close(error)
 
 

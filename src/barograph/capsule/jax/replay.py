@@ -48,9 +48,6 @@ class JaxReplayer:
     Args:
         order: The step to replay, and the destination of the result.
 
-    Args:
-        order: What is to be replayed, and where the result goes.
-
     Raises:
         BarographError: The capsule cannot be read.
     """

@@ -89,7 +89,7 @@ class JaxGuard:
             could_not="" if withheld else "the step returns no new state")
 
     def _packed(self, harvested: Harvested) -> Packed:
-        """Return the inputs of a call, and the answer of the user's function."""
+        """Return the inputs of a call, and the result of the user's function."""
         packed = packed_call(harvested, self._compiled.name)
         program = harvested.version.program
         try:

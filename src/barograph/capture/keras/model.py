@@ -234,7 +234,7 @@ class WatchedModel:
         return backend.returned(logs, given)
 
     def end_evaluation(self) -> None:
-        """End the evaluation under way, with the metrics that its last batch left."""
+        """End the current evaluation, with the metrics of its last batch."""
         if not self._is_evaluating:
             return
         self._is_evaluating = False

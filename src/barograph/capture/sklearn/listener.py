@@ -40,7 +40,7 @@ class _Listener(Patches):
             after_import(name, action)
 
     def remove(self) -> None:
-        """Put everything back, and wait no more."""
+        """Remove all wrappers and pending import hooks."""
         for action in self._waiting:
             forget(action)
         super().remove()

@@ -30,10 +30,6 @@ class Gaps:
             found: Contents of the run. If something seems to be missing, they are read again: a listing may contain
                 neither the old files nor the one merged from them.
 
-        Args:
-            found: What is in the run. Where something seems to be missing, it is looked again: a listing may have
-                caught neither the old files nor the one that was made of them.
-
         Raises:
             StoreError: The store cannot be read.
         """

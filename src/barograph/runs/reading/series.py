@@ -213,9 +213,8 @@ def _in_time(
 ) -> NDArray[np.intp]:
     """Return the chronological order of records: that of the first worker of each attempt.
 
-    Records that this worker lacks follow its last one before their step, with their optimizer and mode, or else with
-    any.
-    Clocks are not used: those of two machines differ, and one may jump back.
+    Records that this worker lacks follow its last record before their step, of the same optimizer and mode if there is
+    one. Clocks are not used: those of two machines differ, and one may jump back.
 
     Args:
         what: Step, mode, optimizer and attempt of each record, sorted by these, the last one first.
