@@ -34,7 +34,7 @@ def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
         holds = bool(said)
     except (ReplayFailed, SettingsError) as error:
         return OwnAnswer(failure=str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is the user's, and may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's function may raise anything
         return OwnAnswer(failure=f"The function {place} fails: {type(error).__name__}: {error}.")
     return OwnAnswer(holds, said if holds and isinstance(said, str) else "")
 

@@ -83,7 +83,7 @@ class _Open:
                 # Most files are opened again and again; a number is one that is open already.
                 if file not in self._known and file.__class__ is not int:
                     self._note(file)
-            except Exception:  # noqa: BLE001 - a file that was opened is handed over whatever is wrong with its name
+            except Exception:  # noqa: BLE001 - an opened file is returned even if its name is unusual
                 self.let_go()
         return opened
 

@@ -117,7 +117,7 @@ class Parsed:
                 plain = plain_value(value)
                 if plain is not None and (name in self.options or len(self.options) < _MOST_OPTIONS):
                     self.options[name] = Option(plain, tuple(flags))
-        except Exception:  # noqa: BLE001 - a parser of somebody's own may be anything; what it said is handed over
+        except Exception:  # noqa: BLE001 - a custom parser may raise anything; its options are not recorded
             self._listens = False
 
 

@@ -299,7 +299,7 @@ class Recording:
     def _guarded(self, doing: str, action: Callable[[], object]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self.session.guard.caught(error, doing)
 
     def _take_afterwards(self) -> Callable[[], None]:

@@ -100,7 +100,7 @@ class _Listener(Patches):
                     Rounds(integration, before or None),
                     None if asked is None else before + asked,
                 )
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            except Exception as error:  # noqa: BLE001 - the guard handles all our errors
                 self._recording.session.guard.caught(error, "hooking into an XGBoost training")
         return model
 

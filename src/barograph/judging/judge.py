@@ -69,7 +69,7 @@ class Judge:
             if self._calls & (self._calls - 1) == 0:
                 # Often at first, then more and more rarely: this checks the rule, not each step.
                 _check_plain(memory, "memory")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may be anybody's, and may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party rules may raise anything
             self._memories = {}
             self.broken = f" at step {view.step.number} of {view.group}: {type(error).__name__}: {error}"
             return [], [self._broken_text()]

@@ -53,10 +53,10 @@ class AppriseNotifier:
             service = apprise.Apprise.instantiate(_with_timeouts(url.text, timeout_secs), suppress_exceptions=True)
         if service is None:
             said = f": {url.hide(heard.text)}" if heard.text else ""
-            raise SettingsError(f"The {scheme} URL to notify does not say what that service needs{said}.")
+            raise SettingsError(f"The {scheme} URL to notify is incomplete or invalid{said}.")
         if inline and service.url(privacy=True) != service.url(privacy=False):  # type: ignore[no-untyped-call]
-            raise SettingsError(f"The {scheme} URL to notify holds a password or a token in the settings themselves; "
-                                f"{HOW_TO_WRITE}.")
+            raise SettingsError(f"The {scheme} URL to notify contains a password or a token in plain text. "
+                                f"{HOW_TO_WRITE}")
         self._service = service
 
     def send(self, messages: Sequence[Message]) -> None:
@@ -68,10 +68,10 @@ class AppriseNotifier:
                     + f"\n\nrun {messages[0].run}",
                     title=title_of(messages), notify_type=_type_of(messages), body_format=apprise.NotifyFormat.TEXT,
                 )
-            except Exception as error:  # noqa: BLE001 - over a hundred services, each with errors of its own
+            except Exception as error:  # noqa: BLE001 - over a hundred services, each with its own errors
                 raise NotDelivered(self._url.hide(f"{type(error).__name__}: {error}")) from None
         if not arrived:
-            raise NotDelivered(self._url.hide(heard.text) or "the service did not take it")
+            raise NotDelivered(self._url.hide(heard.text) or "the service rejected the message")
 
     def abort(self) -> None:
         """See `MessageNotifier.abort`; does nothing, since the connections have their own timeouts."""
@@ -85,10 +85,10 @@ def _check_usable_here(scheme: str) -> None:
     needs: Mapping[str, Any] = service.requirements
     packages = needs.get("packages_required") or ()
     named = packages if isinstance(packages, str) else ", ".join(map(str, packages))
-    what = f"It needs {named}: pip install it." if named else str(needs.get("details") or "")
+    what = f"It requires {named}: install it with pip." if named else str(needs.get("details") or "")
     close = {"dbus", "qt", "kde", "glib", "gnome", "macosx", "windows"}
-    desk = ' Any program that shows a notice serves, too: "command:./notice.sh".' if scheme in close else ""
-    raise SettingsError(f"The service {scheme} cannot be used on this machine. {what}{desk} See {service.setup_url}.")
+    desk = ' Alternatively, run a program: "command:./notice.sh".' if scheme in close else ""
+    raise SettingsError(f"The service {scheme} is not available on this machine. {what}{desk} See {service.setup_url}.")
 
 
 def service_names() -> list[str]:

@@ -196,7 +196,7 @@ class Recipient:
             self._notifier.send([item.message for item in batch])
         except NotDelivered as error:
             self._failed(batch, str(error), again=error.again, after_secs=error.after_secs)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the thread must go on; what it says may be secret
+        except Exception as error:  # noqa: BLE001 - the thread must continue; the message may contain secrets
             self._failed(batch, type(error).__name__, again=True, after_secs=0.0)
         else:
             self._arrived(batch)

@@ -204,7 +204,7 @@ class _Again:
         try:
             found = culprit(program.closed.jaxpr, program.closed.consts, self.arguments.leaves(), suspects,
                             carried=carried)
-        except Exception as error:  # noqa: BLE001 - a step may hold what cannot be run one by one
+        except Exception as error:  # noqa: BLE001 - a step may contain operations that cannot run one by one
             why = f"The operation is not known: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, why))
         if found is None:

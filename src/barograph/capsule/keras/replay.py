@@ -149,7 +149,7 @@ class KerasReplayer(StepEvents):
         try:
             with self._looking(search):
                 step.passes(search)
-        except Exception as error:  # noqa: BLE001 - the step is the script's own, and may need its compiler
+        except Exception as error:  # noqa: BLE001 - the script's step may raise anything, or require its compiler
             why = f"without a compiler, the step fails: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, f"The layer is not known: {why}"))
         bad = search.bad or search.loss(loss)

@@ -49,7 +49,7 @@ def is_there() -> bool:
     jax.devices("cpu")
     try:
         jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
-    except Exception:  # noqa: BLE001 - an XLA that does not know such handlers, or not of this version: it goes without
+    except Exception:  # noqa: BLE001 - an XLA version without such handlers: continue without them
         return False
     return True
 

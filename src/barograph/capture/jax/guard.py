@@ -95,7 +95,7 @@ class JaxGuard:
         try:
             args, kwargs = copied_arguments(harvested)
             packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
-        except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
+        except Exception as error:  # noqa: BLE001 - memory may not suffice; the step is saved anyway
             self._integration.session.guard.caught(error, "running the held step with the user's own function")
             packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
         return packed

@@ -305,7 +305,7 @@ class ObservedStep:
         try:
             with self._integration.session.startup.apart_from_training() if first else nullcontext():
                 harvested = version(args, kwargs, keeps=tried)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
+        except Exception as error:  # noqa: BLE001 - the user's function can still be called
             # If the error is the user's, their own function raises it, too.
             self._versions = dict.fromkeys(self._versions)
             self._failed = error

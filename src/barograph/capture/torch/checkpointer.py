@@ -321,7 +321,7 @@ class Checkpointer:
         try:
             with self.hooks.lock, torch.no_grad():
                 action()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self._session.guard.caught(error, doing)
         finally:
             place.end_own_work()

@@ -359,7 +359,7 @@ class ForwardRecorder:
                 return False
             for path, number in numbers:
                 self._losses.take_number(path, number)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "reading a model's loss")
         session.price.charge(cpu_secs() - begin)
         return True

@@ -68,7 +68,7 @@ class Gate:
         if verdict is None:
             try:
                 asked = self._asked_for.verdict(told, numbers)
-            except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
+            except Exception as raised:  # noqa: BLE001 - raised again below, after the workers have agreed
                 error = raised
         if share is not None:
             elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)

@@ -65,7 +65,7 @@ class LightStepRecorder:
                 goes_on = False
             if not goes_on and (entry := self._optimizers.known(optimizer)) is not None:
                 self._go_on_after(entry, optimizer)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self._session.guard.caught(error, "counting a step")
         if steering.waits:
             steering.raise_if_stopped()
@@ -91,7 +91,7 @@ class LightStepRecorder:
             session.end_light_step(entry.label, phase.light_numbers(), rates)
             phase.forget_light_step()
             self._go_on_after(entry, optimizer)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "counting a step")
         session.price.charge(cpu_secs() - begin)
         return True

@@ -273,7 +273,7 @@ def _numbers(indices: bytes) -> list[int]:
 def _name(source: Source | None, index: int) -> str:
     try:
         name = None if source is None else source(index)
-    except Exception:  # noqa: BLE001 - a name that cannot be told must not keep a step from being saved
+    except Exception:  # noqa: BLE001 - a step is saved even if its sample names are not available
         return ""
     return "" if name is None else str(name)
 

@@ -105,7 +105,7 @@ class LossListener:
             self._losses.take_number(TOTAL, number)
             phase.light_backward()
             self._facts.miss_backward()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "reading the loss")
         session.price.charge(cpu_secs() - begin)
         return True

@@ -87,7 +87,7 @@ class ModuleHooks:
             self._of_one = [module.register_forward_pre_hook(_OfOneModule(self._begins), prepend=True)]
             self._of_one.append(module.register_forward_hook(
                 _OfOneModule(self._ended), prepend=True, with_kwargs=True, always_call=True))
-        except Exception:  # noqa: BLE001 - one that takes no hooks, as those of TorchScript, is heard with all others
+        except Exception:  # noqa: BLE001 - modules without hooks, such as TorchScript's, are observed with global hooks
             self._let_go()
             return
         before.clear()

@@ -94,7 +94,7 @@ class LoaderTrace:
         failure = None
         try:
             made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
-        except Exception as error:  # noqa: BLE001 - the user's own function may raise anything; it is raised below
+        except Exception as error:  # noqa: BLE001 - the user's function may raise anything; raised again below
             failure = error
             current.name_no_more()
             made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
@@ -181,5 +181,5 @@ class LoaderTrace:
 def _length(dataset: Any) -> int:
     try:
         return len(dataset)
-    except Exception:  # noqa: BLE001 - it is the user's code, and a stream may raise anything here
+    except Exception:  # noqa: BLE001 - the user's stream may raise anything
         return -1

@@ -217,7 +217,7 @@ class WriterClient(RecordWriter):
             except (OSError, EOFError) as error:
                 if not self._begin_again(error):
                     return
-            except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
+            except Exception as error:  # noqa: BLE001 - the thread must continue; the training process reports it once
                 self._note(error)
             # A failure now may repeat forever, and must not take the training's time.
             time.sleep(_TURN_SECS)
@@ -263,7 +263,7 @@ class WriterClient(RecordWriter):
                     return
             except (OSError, EOFError):
                 raise
-            except Exception as error:  # noqa: BLE001 - as in `_run`
+            except Exception as error:  # noqa: BLE001 - see `_run`
                 self._note(error)
                 time.sleep(_TURN_SECS)
 
@@ -310,7 +310,7 @@ class WriterClient(RecordWriter):
             parcel.held_bytes += size_bytes
             try:
                 parcel.steps.append(compact(item.resolve()))
-            except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+            except Exception as error:  # noqa: BLE001 - an error in one step must not end the thread; it is reported
                 self._failed_steps += 1
                 self._problems.note("resolve", f"A step could not be recorded: {error!r}")
         return parcel
@@ -335,7 +335,7 @@ class WriterClient(RecordWriter):
     def _status_now(self) -> Heartbeat:
         try:
             self._last_status = self._status()
-        except Exception as error:  # noqa: BLE001 - the records are worth more than how it goes; it is reported
+        except Exception as error:  # noqa: BLE001 - records matter more than progress; it is reported
             self._problems.note("status", f"The status of the training could not be reported: {error!r}")
         return self._last_status
 

@@ -227,7 +227,7 @@ class WriterProcess:
     def _claim(self) -> None:
         try:
             self.claim()
-        except Exception:  # noqa: BLE001 - whatever it was, the training process sees that we are gone, and tells it
+        except Exception:  # noqa: BLE001 - the training process detects and reports the end of this one
             os._exit(1)
 
     def _place(self) -> tuple[Worker, int]:

@@ -73,7 +73,7 @@ class JaxBackend:
         try:
             return told(lambda *args: self._step(model, original, collector, args, training=training), collector, asked,
                         variables, args)
-        except Exception as error:  # noqa: BLE001 - if it is the script's own, its step raises it once more
+        except Exception as error:  # noqa: BLE001 - an error of the script is raised again by its step
             collector.marks = None
             result = self._step(model, original, collector, args, training=training)
             collector.failed = error
