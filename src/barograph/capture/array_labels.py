@@ -39,7 +39,7 @@ class GatheredLabels:
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
         """Put the counts into `buffer`."""
         if self._pieces:
-            self._counts.tell(buffer, np.concatenate(self._pieces), training)
+            self._counts.record(buffer, np.concatenate(self._pieces), training)
             self._pieces = []
 
 
@@ -96,8 +96,8 @@ def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffe
     place = f"codes {name} among {classes}"
     gathered = buffer.gathered.get(place)
     if not isinstance(gathered, GatheredLabels):
-        told = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
-        gathered = buffer.gathered[place] = GatheredLabels(told)
+        counts = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
+        gathered = buffer.gathered[place] = GatheredLabels(counts)
     gathered.add(np.asarray(codes, np.int64).reshape(-1))
 
 

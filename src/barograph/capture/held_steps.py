@@ -32,12 +32,12 @@ class Packed:
 
     def put(self, group: str, arrays: Mapping[str, Any]) -> None:
         """Add arrays to a group of the content by their paths, with their tensors."""
-        said: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for path, value in arrays.items():
             name = f"{group}/{path}"
             self.tensors[name] = raw_array(np.ascontiguousarray(np.asarray(value)).reshape(np.shape(value)))
-            said[path] = {"array": name}
-        self.content[group] = said
+            entries[path] = {"array": name}
+        self.content[group] = entries
 
 
 class HeldSteps:

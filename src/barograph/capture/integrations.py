@@ -129,7 +129,7 @@ def missing_in(framework: Any, needs: Mapping[str, str]) -> list[str]:
             if not _has(framework, name)]
 
 
-def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
+def report_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
     """Report, once, those of `needs` that a framework lacks; return whether anything is missing."""
     missing = missing_in(framework, needs)
     if missing:

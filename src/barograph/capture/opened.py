@@ -57,11 +57,11 @@ class OpenedFiles:
         else:
             self.known.add(file)
             self.paths.append(whole)
-            self.spool.say(whole)
+            self.spool.report(whole)
 
-    def hear_children(self) -> None:
+    def add_children(self) -> None:
         """Add the files that child processes have opened since the last call."""
-        for path in self.spool.heard():
+        for path in self.spool.take():
             if path not in self.known:
                 self.note(path)
 
@@ -129,5 +129,5 @@ class Listening:
 
     def since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the paths from that index on, and the number of further openings."""
-        self.files.hear_children()
+        self.files.add_children()
         return tuple(self.files.paths[number:]), self.files.beyond

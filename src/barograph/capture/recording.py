@@ -149,14 +149,14 @@ class Recording:
         self._aside[framework] = self._aside.get(framework, 0) + 1
         integration = self.torch if framework == "torch" else None
         if integration is not None and self._aside[framework] == 1:
-            integration.stand_aside()
+            integration.stop_observing()
         try:
             yield
         finally:
             self._aside[framework] -= 1
             integration = self.torch if framework == "torch" else None
             if integration is not None and not self._aside[framework] and not self.session.closed:
-                integration.take_part()
+                integration.start_observing()
 
     def is_aside(self, framework: str) -> bool:
         """Return whether the integration of a framework is currently disabled."""

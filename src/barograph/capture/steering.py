@@ -107,7 +107,7 @@ class Steering:
         """
         self._savers.append(save)
 
-    def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
+    def set_handler(self, action: str, hand: Hand, *, always: bool = False) -> None:
         """Register an integration's handler for an action: used if the action is allowed; or always, if it changes
         nothing."""
         self._hands[str(action)] = hand

@@ -22,8 +22,8 @@ from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.jax.arguments import CapturedArguments
 from barograph.capsule.jax.equations import Culprit, culprit
-from barograph.capsule.order import BadOperation, Grade, OwnAnswer, ReplayOrder, ReplayResult
-from barograph.capsule.own_function import answer_of
+from barograph.capsule.order import BadOperation, Grade, OwnResult, ReplayOrder, ReplayResult
+from barograph.capsule.own_function import result_of
 from barograph.capture.jax.guard import updates_seen
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.listener import call_instead
@@ -113,10 +113,10 @@ class JaxReplayer:
         if not when and self._capsule.head.held is not Held.NORM:
             return result
         if step.steps > 1:
-            return replace(result, own=OwnAnswer(failure=_SEVERAL)) if when else result
+            return replace(result, own=OwnResult(failure=_SEVERAL)) if when else result
         update = step.update(self._capsule.head.step, rows)
         return replace(result, norm=update.norm,
-                       own=answer_of(when, update, trusts=self._order.trusts) if when else None)
+                       own=result_of(when, update, trusts=self._order.trusts) if when else None)
 
     def _guilty(self, step: _Again, result: ReplayResult, suspects: Sequence[int], fails: Failing) -> Guilty:
         """Return the samples that make a step fail on their own."""

@@ -19,7 +19,7 @@ from barograph.capture.jax.harvest import GATE
 from barograph.capture.jax.numbers import losses_in
 from barograph.capture.jax.packed import copied_arguments, packed_call, seen_of
 from barograph.capture.jax.program import Compiled, Harvested
-from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.capture.verdict import UserConditions, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
@@ -38,7 +38,7 @@ class JaxGuard:
                  loss: Callable[[Any], Any] | None) -> None:
         self._integration, self._settings = integration, settings
         self._compiled, self._loss = compiled, loss
-        self._asked_for = AskedFor(settings, integration.session.steering.request_stop)
+        self._asked_for = UserConditions(settings, integration.session.steering.request_stop)
         self._held = HeldSteps(integration.session, settings)
 
     @property

@@ -182,7 +182,7 @@ class SharedStep:
             return int(self._tensorflow.distribute.get_replica_context().replica_id_in_sync_group)
 
 
-class ToldToOne(SharedStep):
+class CombinedStep(SharedStep):
     """A step whose replicas share one collector."""
 
     def _new_collector(self) -> Collector:

@@ -132,7 +132,7 @@ class TorchIntegration:
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
         if settings is None:
-            self.session.steering.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
+            self.session.steering.set_handler(ActionName.CAPSULE, _no_recorder, always=True)
             return None
         # Imported only here: otherwise every training would load the modules that write capsules.
         from barograph.capture.torch.recorder import TorchRecorder
@@ -153,7 +153,7 @@ class TorchIntegration:
         if not torch_is_new:
             self.optimizers.find_made()
         self.optimizers.hear(True)
-        self.take_part()
+        self.start_observing()
         self._wrappers.install()
         if not native.available():
             self.session.guard.note("The native statistics code is missing (no C compiler when Barograph was "
@@ -161,7 +161,7 @@ class TorchIntegration:
 
     def remove(self) -> None:
         """Remove every hook and wrapper; nothing of Barograph remains in PyTorch."""
-        self.stand_aside()
+        self.stop_observing()
         forget(mark_for_compiler)
         self.optimizers.hear(False)
         self._wrappers.undo()
@@ -170,18 +170,18 @@ class TorchIntegration:
         if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
-    def stand_aside(self) -> None:
-        """Observe nothing until `take_part`: another integration records."""
+    def stop_observing(self) -> None:
+        """Observe nothing until `start_observing`: another integration records."""
         self._light.stop()
-        self._forwards.stand_aside()
-        self._steps.stand_aside()
-        self._wrappers.tell(None)
+        self._forwards.stop_observing()
+        self._steps.stop_observing()
+        self._wrappers.notify(None)
 
-    def take_part(self) -> None:
-        """Start observing, or restart after `stand_aside`."""
-        self._steps.take_part()
-        self._forwards.take_part()
-        self._wrappers.tell(self._listeners)
+    def start_observing(self) -> None:
+        """Start observing, or restart after `stop_observing`."""
+        self._steps.start_observing()
+        self._forwards.start_observing()
+        self._wrappers.notify(self._listeners)
 
     # Selecting what to record
 
@@ -228,8 +228,8 @@ class TorchIntegration:
         """End the current evaluation, and observe the one that the script starts."""
         self._light.stop()
         self._phase.end_evaluation()
-        if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
-            self._forwards.hear_evaluation(mode)
+        if mode is not None and mode is not Mode.TRAIN and not self._forwards.observing:
+            self._forwards.observe_evaluation(mode)
 
     # Calls of the script
 

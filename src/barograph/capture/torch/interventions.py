@@ -58,7 +58,7 @@ class Interventions:
 
     @entry_point("checking a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._recorder is None or self._forwards.is_strange(optimizer):
+        if self._recorder is None or self._forwards.trains_unknown_model(optimizer):
             return
         self._session.began()
         self._forwards.settle_names()
@@ -83,7 +83,7 @@ class Interventions:
 
     @entry_point("withholding an update")
     def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._forwards.is_strange(optimizer):
+        if not self._forwards.trains_unknown_model(optimizer):
             self._actions.before_update(optimizer, closure=has_closure(args, kwargs))
 
     def put_back(self, optimizer: Any) -> None:

@@ -37,15 +37,27 @@ class LightSteps:
     Args:
         session: Publishes.
         missed: Called with the number of backward passes that were not inspected.
-        hand_on: Called with the numbers of an incomplete step: path or key, and number, alternating.
+        pass_on: Called with the numbers of an incomplete step: path or key, and number, alternating.
     """
 
-    __slots__ = ("_begun", "_entry", "_hand_on", "_high", "_missed", "_optimizer", "_rates_wanted", "_rows", "_session",
-                 "_used", "_values", "left")
+    __slots__ = (
+        "_begun",
+        "_entry",
+        "_high",
+        "_missed",
+        "_optimizer",
+        "_pass_on",
+        "_rates_wanted",
+        "_rows",
+        "_session",
+        "_used",
+        "_values",
+        "left",
+    )
 
     def __init__(self, session: Session, missed: Callable[[int], None],
-                 hand_on: Callable[[list[Any]], None]) -> None:
-        self._hand_on = hand_on
+                 pass_on: Callable[[list[Any]], None]) -> None:
+        self._pass_on = pass_on
         self.left = 0
         self._session = session
         self._missed = missed
@@ -132,4 +144,4 @@ class LightSteps:
         self.publish()
         values, self._values = self._values, []
         if values:
-            self._hand_on(values)
+            self._pass_on(values)

@@ -104,11 +104,11 @@ class LightStepRecorder:
             self._facts.looks_next(entry)
             self._forwards.prepare(self._allowance.mask or 0)
             return
-        if self._forwards.heard:
+        if self._forwards.observing:
             self._forwards.prepare(0)
         if (
             next_label == entry.label and self._recorder is None and self._feeding.checkpointer is None
-            and not (self._session.script.explicit_steps or self._forwards.wary or self._forwards.heard
+            and not (self._session.script.explicit_steps or self._forwards.observes_always or self._forwards.observing
                      or self._actions.withholds or self._stepping.are_nested or self._session.steering.waits)
             and self._facts.scaler is None and self._phase.surely_trains
             and self._parameters.plain_rates(entry, optimizer) is not None

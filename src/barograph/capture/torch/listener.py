@@ -43,7 +43,7 @@ def listen(recording: Recording) -> None:
         except BarographError as error:
             refuse(order, str(error))
     if recording.is_aside("torch"):
-        integration.stand_aside()
+        integration.stop_observing()
 
 
 def save_checkpoint(recording: Recording, integration: TorchIntegration) -> str:

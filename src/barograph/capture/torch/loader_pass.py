@@ -27,15 +27,15 @@ class DataSet:
     def __init__(self, label: str, size: int) -> None:
         self.label = label
         self.size = size
-        self._told = bytearray(max(0, size))
+        self._named = bytearray(max(0, size))
 
     def names_of(self, indices: Iterable[int], source: Source) -> tuple[tuple[int, str], ...]:
         """Return index and name of the samples not named before."""
-        told = self._told
+        named = self._named
         found = []
         for index in indices:
-            if 0 <= index < len(told) and not told[index]:
-                told[index] = 1
+            if 0 <= index < len(named) and not named[index]:
+                named[index] = 1
                 name = source(index)
                 if name is not None:
                     found.append((index, str(name)))
@@ -59,7 +59,7 @@ class MadeOf(NamedTuple):
     names: tuple[tuple[int, str], ...]
     source: Source | None
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON data, with the known names."""
         if self.indices is None:
             names = [name for _, name in self.names]
@@ -190,11 +190,11 @@ class LoaderPass:
         elif drawn.keys:
             names = tuple(enumerate(drawn.keys, first))
         else:
-            told = names_in(batch)
-            samples = len(told) or (_rows(batch) if together else 1)
+            named = names_in(batch)
+            samples = len(named) or (_rows(batch) if together else 1)
             first = self.read.get(drawn.worker, 0)
             self.read[drawn.worker] = first + samples
-            names = tuple(enumerate(told, first))
+            names = tuple(enumerate(named, first))
         return MadeOf(self.data.label, first, samples, drawn.indices, drawn.worker, names, self.source)
 
     def name_no_more(self) -> None:

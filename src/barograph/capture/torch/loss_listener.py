@@ -93,7 +93,7 @@ class LossListener:
         begin, phase, session = cpu_secs(), self._phase, self._session
         try:
             if (
-                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.wary
+                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.observes_always
                 or phase.evaluates or phase.is_provisional or in_backward() or in_transform()
             ):
                 return False
@@ -144,7 +144,7 @@ class LossListener:
                 return True
             light.stop()
         if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (
-                self._recorder is not None or self._place.busy or self._session.closed or self._forwards.wary
+                self._recorder is not None or self._place.busy or self._session.closed or self._forwards.observes_always
                 or in_backward() or in_transform() or not self._phase.surely_trains):
             return False
         begin = cpu_secs()
@@ -166,14 +166,14 @@ class LossListener:
             return
         if loss.is_meta:
             return  # it has no value
-        if self._forwards.wary and not self._forwards.seen:
+        if self._forwards.observes_always and not self._forwards.seen:
             return
-        mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
+        mode = self._phase.of_loss(loss, forward_seen=self._forwards.observing)
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
-            if not self._forwards.heard:
+            if not self._forwards.observing:
                 self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
-            self._phase.told_loss(mode)
+            self._phase.note_loss(mode)
         buffer = self._phase.buffer_of(mode)
         # Checks that know the usual level of a mean must not use a sum over samples or tokens.
         self._losses.add(recorded_name(name, args, kwargs), loss, buffer)

@@ -90,7 +90,7 @@ class ModeFacts:
         if id(root) not in self._evaluation:
             self._evaluation[id(root)] = root, self._layers.of(root)
 
-    def evaluation_heard(self) -> bool:
+    def evaluation_observed(self) -> bool:
         """Return whether a model's call was observed in the current evaluation."""
         return bool(self._evaluation)
 

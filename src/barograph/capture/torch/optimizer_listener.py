@@ -65,14 +65,14 @@ class OptimizerListener:
         self._time = hooks.session.progress.times.optimizer
         self._handles: list[Any] = []
 
-    def take_part(self) -> None:
+    def start_observing(self) -> None:
         """Install the hooks."""
         self._handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
             optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
         ]
 
-    def stand_aside(self) -> None:
+    def stop_observing(self) -> None:
         """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
@@ -82,7 +82,7 @@ class OptimizerListener:
         """Note an optimizer, and observe which model is called before its first step: it may be another training's."""
         self._optimizers.note_made(optimizer)
         if self._allowance.light and not self.hooks.place.busy:
-            self._forwards.hear_next()
+            self._forwards.observe_next()
 
     @entry_point("counting a scheduler's step")
     def scheduler_stepped(self, scheduler: Any) -> None:
@@ -126,7 +126,7 @@ class OptimizerListener:
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._forwards.is_strange(optimizer):
+        if self._forwards.trains_unknown_model(optimizer):
             return
         buffer, parameters = self._phase.train, self._recorders.parameters
         self.hooks.place.forget_root()
@@ -176,7 +176,7 @@ class OptimizerListener:
     @entry_point("counting a step")
     def _end_light_step(self, optimizer: Any) -> None:
         """Publish a step with only numbers, of whatever optimizer."""
-        if self._forwards.is_strange(optimizer):
+        if self._forwards.trains_unknown_model(optimizer):
             return
         self._session.began()
         self._forwards.settle_names()
@@ -188,7 +188,7 @@ class OptimizerListener:
 
     @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._forwards.is_strange(optimizer):
+        if self._forwards.trains_unknown_model(optimizer):
             return
         buffer, parameters, facts = self._phase.train, self._recorders.parameters, self._recorders.facts
         entry = self._optimizers.entry(optimizer, refresh=False)

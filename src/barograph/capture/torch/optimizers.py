@@ -241,12 +241,12 @@ class OptimizerBook:
             first = self._label_of_first()
             self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
             return first
-        if self._taken and self._begins_anew(optimizer):
+        if self._taken and self._restarts(optimizer):
             self._trainings += 1
             return f"{ANOTHER_TRAINING}{self._trainings}"
         return free_label(self._base_label(optimizer), self._taken)
 
-    def _begins_anew(self, optimizer: torch.optim.Optimizer) -> bool:
+    def _restarts(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return whether the optimizer that steps for the first time is the only one left: the script trains again."""
         if self._entries_alive() and (self._steps_in_turn < _LONG or self._collected >= _MOST_COLLECTED):
             return False

@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 
 from barograph.capture.torch.read import is_shard, local, raw_tensor
-from barograph.capture.torch.shards import is_distributed, part_of, said_of
+from barograph.capture.torch.shards import is_distributed, layout_of, part_of
 from barograph.errors import NotPlain
 from barograph.model.tensor import RawTensor
 from barograph.runs.format.tensors import DTYPES
@@ -139,27 +139,27 @@ class Packer:
         if is_shard(value) and not self._takes_shards:
             raise NotPlain(f"{name} is split over workers")
         item = local(part_of(value)).detach()
-        said: dict[str, Any] = {"split": said_of(value, name)} if is_distributed(value) else {}
+        properties: dict[str, Any] = {"split": layout_of(value, name)} if is_distributed(value) else {}
         if item.device.type != "cpu":
-            said["device"] = str(item.device)
+            properties["device"] = str(item.device)
         if value.requires_grad:
-            said["requires_grad"] = True
+            properties["requires_grad"] = True
         if item.is_nested:
             parts = [self._pack(part, f"{name}/{number}", depth + 1) for number, part in enumerate(item.unbind())]
-            return {"nested": parts, "layout": str(item.layout).removeprefix("torch."), **said}
+            return {"nested": parts, "layout": str(item.layout).removeprefix("torch."), **properties}
         if item.layout is torch.sparse_coo:
             return {"sparse_coo": {
                 "indices": self._named(item._indices(), f"{name}/indices"),
                 "values": self._named(item._values(), f"{name}/values"),
-                "size": list(item.shape), "coalesced": item.is_coalesced()}, **said}
+                "size": list(item.shape), "coalesced": item.is_coalesced()}, **properties}
         if item.layout is torch.sparse_csr:
             return {"sparse_csr": {"size": list(item.shape), **{
-                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in SPARSE_CSR}}, **said}
+                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in SPARSE_CSR}}, **properties}
         if item.layout is not torch.strided or item.is_quantized or str(item.dtype)[6:] not in DTYPES:
             return dict(self._apart(value, name))
         if not item.is_contiguous() and _is_dense(item):
-            said["strides"] = list(item.stride())
-        return {"tensor": self._named(item, name), **said}
+            properties["strides"] = list(item.stride())
+        return {"tensor": self._named(item, name), **properties}
 
     def _named(self, tensor: torch.Tensor, name: str) -> str:
         return self._put(raw_tensor(tensor.resolve_conj().resolve_neg(), copy=self._copies), name)
@@ -182,16 +182,16 @@ class Packer:
     def _odd_array(self, value: NDArray[Any] | np.generic, name: str, depth: int) -> Any:
         """Return an array with non-numeric elements."""
         array = np.asarray(value)
-        said = {"shape": list(array.shape), **({} if isinstance(value, np.ndarray) else {"number": True})}
+        properties = {"shape": list(array.shape), **({} if isinstance(value, np.ndarray) else {"number": True})}
         if array.dtype.kind == "U":
-            return {"texts": array.ravel().tolist(), "of": array.dtype.str, **said}
+            return {"texts": array.ravel().tolist(), "of": array.dtype.str, **properties}
         if array.dtype.kind == "S":
-            return {"texts": self._put(array.tobytes(), name), "of": array.dtype.str, **said}
+            return {"texts": self._put(array.tobytes(), name), "of": array.dtype.str, **properties}
         if array.dtype.kind in "mM":
-            return {"times": array.ravel().astype(np.int64).tolist(), "of": array.dtype.str, **said}
+            return {"times": array.ravel().astype(np.int64).tolist(), "of": array.dtype.str, **properties}
         if array.dtype.kind == "O":
             return {"objects": [self._pack(item, f"{name}/{number}", depth + 1)
-                                for number, item in enumerate(array.ravel())], **said}
+                                for number, item in enumerate(array.ravel())], **properties}
         return self._apart(value, name)
 
     def _image(self, value: Any, name: str) -> dict[str, Any]:

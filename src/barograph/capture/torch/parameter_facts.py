@@ -63,7 +63,7 @@ class ParameterFacts:
         """Note that a model was called."""
         self._called.add(id(root))
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Note that another model is trained from now on: earlier ones count as no longer called."""
         self._called.clear()
 
@@ -115,7 +115,7 @@ class ParameterFacts:
                    and not slot.is_elsewhere]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
         if Fact.HEADS in asked:
-            for path, heads in self._heads.told({layer_path(slot.path): slot.parameter for slot in slots}).items():
+            for path, heads in self._heads.by_layer({layer_path(slot.path): slot.parameter for slot in slots}).items():
                 put(Fact.HEADS, path, heads)
         reached = self._reached
         if Fact.UNREGISTERED in asked and not any(_is_distributed(slot) for slot in slots):
@@ -218,9 +218,9 @@ def _momentum(group: dict[str, Any]) -> Any:
 
 def _decoupled(optimizer: Any) -> float | None:
     """Return whether weight decay applies to weights instead of gradients; None if unknown."""
-    said = [group["decoupled_weight_decay"] for group in optimizer.param_groups if "decoupled_weight_decay" in group]
-    if said:
-        return float(any(said))
+    flags = [group["decoupled_weight_decay"] for group in optimizer.param_groups if "decoupled_weight_decay" in group]
+    if flags:
+        return float(any(flags))
     name = type(optimizer).__name__
     if "AdamW" in name or name in ("Adafactor", "Muon"):
         return 1.0

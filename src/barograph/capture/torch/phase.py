@@ -191,8 +191,8 @@ class Phase:
             buffer.prefix = prefix
             if whole is None or buffer is whole:
                 whole = buffer
-                for tell in self.before_evaluation_ends:
-                    tell(buffer, self._evaluation_mode)
+                for notify in self.before_evaluation_ends:
+                    notify(buffer, self._evaluation_mode)
             buffer.settle(training=False)
             if not buffer.empty:
                 self.session.end_evaluation(buffer, self._evaluation_mode, mask)
@@ -209,10 +209,10 @@ class Phase:
         """Whether the last forward pass, taken for an evaluation, may turn out to be training."""
         return self._provisional is not None
 
-    def told_loss(self, mode: Mode) -> None:
+    def note_loss(self, mode: Mode) -> None:
         """Note that a loss function has returned in this mode."""
         if mode is not Mode.TRAIN:
-            self._passes.told_loss()
+            self._passes.note_loss()
 
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return the buffer of this mode."""

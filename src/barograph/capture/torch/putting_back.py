@@ -161,16 +161,16 @@ def unpacked_random(packed: Any, unpacker: Unpacker) -> RandomStates:
 
 def put_settings(content: Mapping[str, Any]) -> list[str]:
     """Restore settings that affect bits of results, and return those that cannot be restored: a sentence each."""
-    said = content["settings"]
-    torch.set_num_threads(int(said["threads"]))
-    torch.set_default_dtype(getattr(torch, said["default_dtype"]))
-    torch.use_deterministic_algorithms(said["deterministic"], warn_only=said["deterministic_warn_only"])
-    torch.set_float32_matmul_precision(said["matmul_precision"])
-    torch.backends.cudnn.benchmark = said["cudnn_benchmark"]
-    torch.backends.cudnn.deterministic = said["cudnn_deterministic"]
-    torch.backends.cudnn.allow_tf32 = said["cudnn_tf32"]
-    torch.backends.cuda.matmul.allow_tf32 = said["cuda_tf32"]
-    torch.backends.mkldnn.set_flags(said["mkldnn"])  # type: ignore[no-untyped-call]
+    settings = content["settings"]
+    torch.set_num_threads(int(settings["threads"]))
+    torch.set_default_dtype(getattr(torch, settings["default_dtype"]))
+    torch.use_deterministic_algorithms(settings["deterministic"], warn_only=settings["deterministic_warn_only"])
+    torch.set_float32_matmul_precision(settings["matmul_precision"])
+    torch.backends.cudnn.benchmark = settings["cudnn_benchmark"]
+    torch.backends.cudnn.deterministic = settings["cudnn_deterministic"]
+    torch.backends.cudnn.allow_tf32 = settings["cudnn_tf32"]
+    torch.backends.cuda.matmul.allow_tf32 = settings["cuda_tf32"]
+    torch.backends.mkldnn.set_flags(settings["mkldnn"])  # type: ignore[no-untyped-call]
     return list(_other_machine(content))
 
 

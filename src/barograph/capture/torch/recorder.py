@@ -71,7 +71,7 @@ class TorchRecorder:
         self._ring = Ring(settings.ring)
         self._wanted: list[Request] = []
         self._saved: dict[int, str] = {}
-        self._session.steering.lend_hand(ActionName.CAPSULE, self.asked, always=True)
+        self._session.steering.set_handler(ActionName.CAPSULE, self.asked, always=True)
         self._closure: ClosureStep | None = None
         self._clips = BeforeClip(keeps_norms=settings.norm_above is not None or settings.when is not None)
 

@@ -28,10 +28,10 @@ class Recorders:
         self.facts.plan_changed()
         self.data.plan_changed()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Forget the previous training: another one starts."""
-        self.data.begin_anew()
-        self.facts.begin_anew()
+        self.data.restart()
+        self.facts.restart()
 
     def forget_step(self) -> None:
         """Forget the step that has ended."""

@@ -68,13 +68,13 @@ class ScalerListener:
 
     @entry_point("checking a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
-        if self._recorder is not None and not self._forwards.is_strange(optimizer):
+        if self._recorder is not None and not self._forwards.trains_unknown_model(optimizer):
             self._forwards.settle_names()
             self._recorder.scaler_skipped(self._optimizers.entry(optimizer), scaler, self._facts.schedulers)
 
     @entry_point("recording a skipped step")
     def _end_skipped(self, optimizer: Any) -> None:
-        if not self._forwards.is_strange(optimizer):
+        if not self._forwards.trains_unknown_model(optimizer):
             self._forwards.settle_names()
             # Its gradients are not checked and its weights have not changed: due records are made at the next step.
             self._facts.step_ended(self._optimizers.entry(optimizer), 0, skipped=True)

@@ -40,7 +40,7 @@ def state_of(module: nn.Module) -> dict[str, Any]:
     return dict(module.state_dict(keep_vars=True))
 
 
-def said_of(tensor: Any, name: str) -> dict[str, Any]:
+def layout_of(tensor: Any, name: str) -> dict[str, Any]:
     """Return the layout of a DTensor as plain data.
 
     Args:
@@ -57,32 +57,32 @@ def said_of(tensor: Any, name: str) -> dict[str, Any]:
             raise NotPlain(f"{name} is split over workers as {kind} says")
         placements.append(int(placement.dim) if kind == "Shard" else None)
     return {"size": list(tensor.shape), "strides": list(tensor.stride()), "axes": placements,
-            "mesh": _said_of_mesh(tensor.device_mesh)}
+            "mesh": _mesh_layout(tensor.device_mesh)}
 
 
-def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any], where: str) -> torch.Tensor:
+def whole_of(part: torch.Tensor, layout: Mapping[str, Any], meshes: Iterable[Any], where: str) -> torch.Tensor:
     """Return the DTensor of which a tensor is this worker's part.
 
     Args:
         part: This worker's part.
-        said: Result of `said_of`.
+        layout: Result of `layout_of`.
         meshes: Device meshes of the script.
         where: Source of the data, for messages.
 
     Raises:
         NotPlain: The script has made no such mesh.
     """
-    mesh = next((mesh for mesh in meshes if _said_of_mesh(mesh) == said["mesh"]), None)
+    mesh = next((mesh for mesh in meshes if _mesh_layout(mesh) == layout["mesh"]), None)
     if mesh is None:
-        over = " × ".join(map(str, said["mesh"]["shape"]))
+        over = " × ".join(map(str, layout["mesh"]["shape"]))
         raise NotPlain(f"It holds parts of tensors split over {over} workers; the script has no such split "
                        f"({where}).")
     # Already loaded if the script has made a mesh.
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
-    placements = [Replicate() if axis is None else Shard(axis) for axis in said["axes"]]
-    return DTensor.from_local(part, mesh, placements, run_check=False, shape=torch.Size(said["size"]),
-                              stride=tuple(said["strides"]))
+    placements = [Replicate() if axis is None else Shard(axis) for axis in layout["axes"]]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=torch.Size(layout["size"]),
+                              stride=tuple(layout["strides"]))
 
 
 def meshes_of(tensors: Iterable[torch.Tensor]) -> list[Any]:
@@ -91,6 +91,6 @@ def meshes_of(tensors: Iterable[torch.Tensor]) -> list[Any]:
                  if is_distributed(tensor) and (mesh := tensor.device_mesh) is not None}.values())  # type: ignore[attr-defined]
 
 
-def _said_of_mesh(mesh: Any) -> dict[str, Any]:
+def _mesh_layout(mesh: Any) -> dict[str, Any]:
     names: Sequence[str] | None = mesh.mesh_dim_names
     return {"shape": list(mesh.shape), "names": None if names is None else list(names)}

@@ -76,13 +76,13 @@ def look(loader: Any = None) -> Sight:
                 if len(value) <= _LONGEST_WORD and (word := _WORDS.get(value.lower())) is not None:
                     named[frame.f_code, name] = word
             elif _is_data(value):
-                if (word := word_in(name)) is not None:
+                if (word := set_named(name)) is not None:
                     names_of.setdefault(id(value), set()).add(word)
                     named_at[id(value)] = depth
                 else:
                     others.append(((frame.f_code, name), id(value), depth))
         for name, value in list(_attributes(variables.get("self")).items()):
-            if _is_data(value) and (word := word_in(name)) is not None:
+            if _is_data(value) and (word := set_named(name)) is not None:
                 names_of.setdefault(id(value), set()).add(word)
                 named_at[id(value)] = depth
     only = {number: words.pop() for number, words in names_of.items() if len(words) == 1}
@@ -92,12 +92,12 @@ def look(loader: Any = None) -> Sight:
     return Sight(tuple(site), named, bound, only.get(id(loader), "") if loader is not None else "")
 
 
-def word_in(name: str) -> str | None:
+def set_named(name: str) -> str | None:
     """Return the set that a variable's name refers to; None if unclear.
 
     Example:
-        >>> word_in("val_loader"), word_in("X_train"), word_in("testset"), word_in("train_test_split"), word_in("data")
-        ('val', 'train', 'test', None, None)
+        >>> [set_named(name) for name in ("val_loader", "X_train", "testset", "train_test_split", "data")]
+        ['val', 'train', 'test', None, None]
     """
     found = {word for part in _PART.findall(name) if (word := _word_of(part.lower())) is not None}
     return found.pop() if len(found) == 1 else None

@@ -65,7 +65,7 @@ class StepBounds:
         counts = self._session.counts
         if counts.of_busiest > 0:
             if not entry.shares:
-                self._recorders.begin_anew()
+                self._recorders.restart()
                 counts.begin_training(entry.label if is_of_later_training(entry.label) else "")
             self._session.choice.look_closely(entry.label)
 

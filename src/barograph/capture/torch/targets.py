@@ -60,10 +60,10 @@ class TargetRecorder:
         places = evenly(flat.numel(), _MOST_VALUES, flat.device)
         numbers = self._class_numbers.setdefault(name, ClassNumbers())
         values = wide(flat.clone() if places is None else flat[places])
-        gather(buffer, f"values of {name}", functools.partial(_tell_class_numbers, numbers, lone), values)
+        gather(buffer, f"values of {name}", functools.partial(_record_class_numbers, numbers, lone), values)
 
 
-def _tell_class_numbers(
+def _record_class_numbers(
     numbers: ClassNumbers, lone: bool, buffer: StepBuffer, values: NDArray[Any], training: bool
 ) -> None:
     numbers.note(values)
@@ -115,10 +115,10 @@ def _compare_columns(target: torch.Tensor, tensor: torch.Tensor, buffer: StepBuf
     # If all targets are equal, an equal constant column proves nothing.
     varied = (values != values[0]).any().to(equal.dtype)
     known = torch.stack([varied, torch.full_like(varied, len(values))])
-    gather(buffer, f"columns of {columns.shape[1]}", _tell_columns, torch.cat([known, equal])[:, None])
+    gather(buffer, f"columns of {columns.shape[1]}", _record_columns, torch.cat([known, equal])[:, None])
 
 
-def _tell_columns(buffer: StepBuffer, counts: NDArray[Any], training: bool) -> None:
+def _record_columns(buffer: StepBuffer, counts: NDArray[Any], training: bool) -> None:
     varied, rows, *equal = counts.sum(1).tolist()
     if not varied:
         return

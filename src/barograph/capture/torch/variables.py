@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from barograph.capture.frames import asks_now, is_of_script, loop_names, place_of, set_locals
+from barograph.capture.frames import is_of_script, loop_names, place_of, requests_now, set_locals
 from barograph.capture.torch.generators import GENERATORS, put_state, state_of
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.read import raw_tensor
@@ -253,7 +253,7 @@ def _loop_values(frame: FrameType) -> list[list[Any]]:
     The loop that requests batches is left out: its counter advances with it.
     """
     loops = loop_names(frame)
-    return [[name, repr(frame.f_locals[name])] for names in (loops[:-1] if asks_now(frame) else loops)
+    return [[name, repr(frame.f_locals[name])] for names in (loops[:-1] if requests_now(frame) else loops)
             for name in names if isinstance(frame.f_locals.get(name), bool | int | float | str)]
 
 

@@ -175,7 +175,7 @@ class Wrappers:
             if isinstance(function, FunctionType):
                 self._listen_in(function, name)
 
-    def tell(self, listeners: Listeners | None) -> None:
+    def notify(self, listeners: Listeners | None) -> None:
         """Call these listeners from now on; None: none, and the wrappers only call the originals."""
         self._listeners = listeners
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelerate import accelerator, data_loader
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 
@@ -24,9 +24,9 @@ def listen(recording: Recording) -> None:
     """Record what every `Accelerator` of this process logs, and trace the batches of its loaders."""
     loop = _Listener(recording)
     recording.add_integration(loop)
-    if not say_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
+    if not report_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
-    if not say_missing(recording.session, data_loader, _LOADERS):
+    if not report_missing(recording.session, data_loader, _LOADERS):
         loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)
         loop.wrap(data_loader.DataLoaderDispatcher, "__iter__", loop.dispatcher_begins)
 

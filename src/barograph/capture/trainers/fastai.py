@@ -15,7 +15,7 @@ from fastai import learner, optimizer
 from fastai.data import load
 
 from barograph.capture.imports import after_import, forget
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.torch.inner_optimizer import inner_optimizer
 from barograph.capture.torch.loader_pass import Dealt
 from barograph.capture.trainers.loop import TrainerLoop
@@ -29,8 +29,8 @@ _HALF = "fastai.callback.fp16"
 def listen(recording: Recording) -> None:
     """Record every training of fastai in this process."""
     session = recording.session
-    if say_missing(session, optimizer, {"Optimizer.step": "steps", "Optimizer.param_groups": "parameters"}) or \
-            say_missing(session, learner, {"Recorder.after_epoch": "logged metrics"}):
+    if report_missing(session, optimizer, {"Optimizer.step": "steps", "Optimizer.param_groups": "parameters"}) or \
+            report_missing(session, learner, {"Recorder.after_epoch": "logged metrics"}):
         return
     loop = _Listener(recording)
     recording.add_integration(loop)
@@ -57,7 +57,7 @@ class _Listener(TrainerLoop):
 
     def follow(self, recording: Recording) -> None:
         """Trace the data of fastai's loaders: each is a stream for PyTorch."""
-        if recording.torch is not None and not say_missing(self._session, load, {
+        if recording.torch is not None and not report_missing(self._session, load, {
                 "_FakeLoader": "the samples of each step", "DataLoader.do_item": "the samples of each step"}):
             recording.torch.feeding.dealt_by(self._dealt)
             self.wrap(load.DataLoader, "do_item", self.item_read)
@@ -82,7 +82,7 @@ class _Listener(TrainerLoop):
     def half_comes(self) -> None:
         """Wrap mixed precision as well, once it is imported."""
         module = sys.modules[_HALF]
-        if self.silent or say_missing(self._session, module, {
+        if self.silent or report_missing(self._session, module, {
                 "MixedPrecision.before_step": "mixed precision", "MixedPrecision.step": "mixed precision"}):
             return
         self.wrap(module.MixedPrecision, "before_step", self.scaled)

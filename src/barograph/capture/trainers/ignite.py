@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ignite import engine as engines
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
@@ -31,7 +31,7 @@ def name_engine(engine: Any, name: str) -> None:
 
 def listen(recording: Listening) -> None:
     """Record every engine of this process."""
-    if say_missing(recording.session, engines, _NEEDS):
+    if report_missing(recording.session, engines, _NEEDS):
         return
     loop = _Listener(recording, "Ignite")
     recording.add_integration(loop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
@@ -38,7 +38,7 @@ def listen_to(library: Any, recording: Recording) -> None:
         library: `lightning.pytorch`, or its older name.
         recording: The recording.
     """
-    if say_missing(recording.session, library, _NEEDS):
+    if report_missing(recording.session, library, _NEEDS):
         return
     loop = _Listener(recording)
     recording.add_integration(loop)
@@ -86,14 +86,14 @@ class _Listener(TrainerLoop):
                     self._ahead.handed_over(args[0])
             return batch
 
-        def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        def restarts(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             with self._entry.guarded("releasing prefetched batches"):
                 self._ahead.forget(args[0])
             return original(*args, **kwargs)
 
         self.wrap(fetchers._DataFetcher, "__next__", draws)
         self.wrap(early, "__next__", hands_over)
-        self.wrap(early, "reset", begins_anew)
+        self.wrap(early, "reset", restarts)
 
     def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record logged values as often as they are logged, even without loggers."""

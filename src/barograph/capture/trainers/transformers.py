@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import trainer, trainer_callback
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
@@ -22,7 +22,7 @@ _NEEDS = {
 
 def listen(recording: Listening) -> None:
     """Record every training of a `Trainer` in this process."""
-    if say_missing(recording.session, trainer, _NEEDS):
+    if report_missing(recording.session, trainer, _NEEDS):
         return
     loop = _Listener(recording, "Transformers")
     recording.add_integration(loop)
