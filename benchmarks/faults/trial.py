@@ -150,7 +150,7 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
     store = store_from_url(place)
     seen = glance(store)
     beats = [worker.last for worker in seen.workers if worker.last is not None]
-    dearest = max((beat.cost for beat in beats), key=lambda cost: cost.share, default=None)
+    costliest = max((beat.cost for beat in beats), key=lambda cost: cost.share, default=None)
     state = read_state(store) or {"problems": ["the watcher left no state"]}
     problems = [*seen.problems, *state["problems"], *(problem for beat in beats for problem in beat.problems)]
     if not has_judged_all(store):
@@ -159,7 +159,8 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
         problems.append(f"{sum(beat.dropped_steps for beat in beats)} steps were dropped")
     return Trial(
         seed=seed, findings=tuple(seen.findings), steps=seen.steps, wall_secs=wall_secs, exit_code=exit_code,
-        capture_secs=dearest.capture_secs if dearest else 0.0, train_secs=dearest.train_secs if dearest else 0.0,
+        capture_secs=costliest.capture_secs if costliest else 0.0,
+        train_secs=costliest.train_secs if costliest else 0.0,
         jumps=recalled(store).summary.rate_jumps,
         problems=tuple(dict.fromkeys(re.sub(re.escape(place), "the run", problem) for problem in problems)),
     )  # fmt: skip

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
     from barograph.runs.writing.record_writer import RecordWriter
-    from barograph.runs.writing.writer_messages import Asked, StopAsked
+    from barograph.runs.writing.writer_messages import ActionMessage, StopMessage
 
 _current: Recording | None = None
 
@@ -215,7 +215,7 @@ class Recording:
             return WriterClient(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
                 versions=self._versions(), settings=settings, status=status, on_stop=self._hear_stop,
-                on_asked=self._hear, reports=self.session.steering.orders.reports,
+                on_request=self._hear, reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
                 around=self._surroundings,
             )
@@ -229,11 +229,11 @@ class Recording:
         found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
         return {**found, **versions(self._frameworks)}
 
-    def _hear_stop(self, asked: StopAsked) -> None:
+    def _hear_stop(self, asked: StopMessage) -> None:
         self.session.steering.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
                                   checkpoint=asked.checkpoint)
 
-    def _hear(self, asked: Asked) -> None:
+    def _hear(self, asked: ActionMessage) -> None:
         self.session.steering.orders.hear(asked.request, asked.after_steps)
 
     def _write_capsule(

@@ -22,7 +22,7 @@ _OBJECTS_BYTES = 200 * 2**20
 """Object store memory of a cluster that we start: a few steps at a time."""
 
 
-def connect(tell: Callable[[str], object]) -> None:
+def connect(report: Callable[[str], object]) -> None:
     """Join the Ray cluster in `RAY_ADDRESS` or on this machine; if there is none, start one here.
 
     Does nothing if this process has already joined one.
@@ -49,7 +49,8 @@ def connect(tell: Callable[[str], object]) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address or not isinstance(error, ConnectionError):
             raise _not_joined(address, reason_of(error)) from error
-    tell("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher stops.")
+    report("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher "
+           "stops.")
     # Ray reports usage statistics by default; users of Barograph have not agreed to that.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **quiet)

@@ -37,7 +37,7 @@ _THREADS = 8
 """Parallel calls of a member: short ones, and those of this and of killed drivers that wait for its end."""
 
 Request = Mapping[str, Any]
-Tell = Callable[[Mapping[str, Any]], object]
+Report = Callable[[Mapping[str, Any]], object]
 
 
 class Driver:
@@ -49,8 +49,8 @@ class Driver:
         later: Runs a function in the driver's loop, soon; called from other threads.
     """
 
-    def __init__(self, ray: Any, tell: Tell, later: Callable[[Callable[[], None]], object]) -> None:
-        self._ray, self._tell, self._later = ray, tell, later
+    def __init__(self, ray: Any, report: Report, later: Callable[[Callable[[], None]], object]) -> None:
+        self._ray, self._report, self._later = ray, report, later
         self._pending: set[str] = set()
         # Members of the groups that this driver made and that were not cleaned up, and their nodes.
         self._open: dict[str, dict[str, str]] = {}
@@ -67,7 +67,7 @@ class Driver:
         except (self._ray.exceptions.RayError, ValueError) as error:
             print(f"{request['do']}: {error}", file=sys.stderr, flush=True)
             if request["do"] in ("start", "watch"):
-                self._tell({"lost": request["member"], "reason": reason_of(error)})
+                self._report({"lost": request["member"], "reason": reason_of(error)})
 
     def turn(self) -> None:
         """Check which waiting groups got their resources."""
@@ -77,14 +77,14 @@ class Driver:
                 self._pending.discard(name)
             elif table["state"] == "CREATED":
                 self._pending.discard(name)
-                self._tell({"group": name, "nodes": self._placed(table)})
+                self._report({"group": name, "nodes": self._placed(table)})
 
     def _nodes(self, request: Request) -> None:
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         scales = self._scales()
         elsewhere = {node["NodeID"] for node in nodes if node["NodeManagerHostname"] != socket.gethostname()}
         missing = self._missing(elsewhere, request["paths"])
-        self._tell({"nodes": [
+        self._report({"nodes": [
             {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"],
              "is_here": node["NodeID"] not in elsewhere, "missing": missing.get(node["NodeID"], ())} for node in nodes],
             "scales": scales, "config": self._config(nodes, request["config"]) if scales else None})
@@ -141,7 +141,7 @@ class Driver:
             if name not in self._pending:
                 return
             time.sleep(_STARTING_LOOK_SECS)
-        self._tell({"group": name, "free": self._ray.available_resources()})
+        self._report({"group": name, "free": self._ray.available_resources()})
 
     def _start(self, request: Request) -> None:
         """Start a member, unless another driver did; `call` is its first method, which is idempotent."""
@@ -162,7 +162,7 @@ class Driver:
         try:
             actor = self._ray.get_actor(request["member"], namespace=NAMESPACE)
         except ValueError:
-            self._tell({"lost": request["member"], "reason": "Ray has no actor for it any more."})
+            self._report({"lost": request["member"], "reason": "Ray has no actor for it any more."})
             return
         self._follow(request["member"], actor, actor.end_within.remote(0.0))
 
@@ -181,14 +181,14 @@ class Driver:
             again.daemon = True
             again.start()
         except errors.RayTaskError as error:
-            self._tell({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
+            self._report({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
         except errors.RayError as error:
-            self._tell({"lost": member, "reason": self._why_lost(error)})
+            self._report({"lost": member, "reason": self._why_lost(error)})
         else:
             if ended is not None:
-                self._tell({"ended": member, **ended})
+                self._report({"ended": member, **ended})
             else:
-                self._tell({"running": member})
+                self._report({"running": member})
                 self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))
 
     def _why_lost(self, error: Exception) -> str:
@@ -224,7 +224,7 @@ class Driver:
             self._open.pop(group, None)
             if table is not None:
                 ray.util.remove_placement_group(ray.util.get_placement_group(group))
-        self._tell({"removed": request["id"]})
+        self._report({"removed": request["id"]})
 
     def _removed(self, members: list[str], clean: list[Any]) -> dict[str, str]:
         """End members; return those that cleaned up first, and their nodes."""
@@ -280,18 +280,18 @@ def main(address: str) -> int:
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, Any]) -> None:
         out.write(json.dumps(event) + "\n")
 
     try:
-        with _ended_without_token(lambda: tell({"failed": token_problem(address)})):
+        with _ended_without_token(lambda: report({"failed": token_problem(address)})):
             ray = join(address)
     except BarographError as error:
-        tell({"failed": str(error)})
+        report({"failed": str(error)})
         return 1
-    tell({"joined": address})
+    report({"joined": address})
     due: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-    driver = Driver(ray, tell, due.put)
+    driver = Driver(ray, report, due.put)
     threading.Thread(target=_read, args=(driver, due), daemon=True).start()
     while True:
         with contextlib.suppress(queue.Empty):
@@ -305,7 +305,7 @@ def main(address: str) -> int:
 
 
 @contextlib.contextmanager
-def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
+def _ended_without_token(report: Callable[[], object]) -> Iterator[None]:
     """End this process when Ray writes to standard error that the cluster rejects its authentication token.
 
     Ray raises no error for that, but retries for twenty seconds, with a warning per second.
@@ -318,7 +318,7 @@ def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
         with open(out, "rb") as lines, open(error, "wb", closefd=False) as kept:
             for line in lines:
                 if _NO_TOKEN in line:
-                    tell()
+                    report()
                     os._exit(1)
                 kept.write(line)
                 kept.flush()

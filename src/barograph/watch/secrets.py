@@ -155,8 +155,8 @@ def _as_sent(text: str, values: Iterable[str]) -> set[str]:
     """Return the encodings of secrets that a server may repeat in an error: they are readable in base64, too."""
     name = _split(text, "The recipient").netloc.rpartition("@")[0]
     user, _, password = (unquote(part) for part in name.partition(":"))
-    said = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}
-    return {base64.b64encode(item.encode()).decode() for item in said if len(item) >= _SHORTEST}
+    forms = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}
+    return {base64.b64encode(item.encode()).decode() for item in forms if len(item) >= _SHORTEST}
 
 
 def _value_of(match: re.Match[str], environment: Mapping[str, str]) -> str:

@@ -147,7 +147,7 @@ class Service:
         self._verdicts: dict[str, RunVerdict] = {}
         self._walked_at: float | None = None
         self._problems: list[str] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def going_on(self) -> int:
@@ -266,8 +266,8 @@ class Service:
             f"Cannot watch this run: {type(error).__name__}: {error}. One of its files is not valid. Retrying; other "
             "runs are watched.")
         text = f"{name}: {what}" if name else what
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._problems.append(text)
 
 

@@ -221,8 +221,8 @@ def _in_time(
         worker, tick: The first worker that has the record, and its tick.
     """
     steps, attempt = what[0], what[-1]
-    speaker = np.minimum.reduceat(worker, _starts([attempt]))
-    known = worker == speaker[np.cumsum(np.diff(attempt, prepend=attempt[:1]) != 0)]
+    first_worker = np.minimum.reduceat(worker, _starts([attempt]))
+    known = worker == first_worker[np.cumsum(np.diff(attempt, prepend=attempt[:1]) != 0)]
     place = np.where(known, tick, _last_known(what[1:], known, tick))
     by_step = np.lexsort((~known, steps, attempt))
     of_any = np.empty(len(steps), np.int64)
