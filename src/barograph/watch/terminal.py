@@ -18,14 +18,16 @@ from barograph.watch.wording import finding_lines, gone_line, indented, problem_
 
 
 class TerminalNotifier:
-    """Writes findings to a terminal.
+    """Writes problems to a terminal.
 
     Args:
         console: Target; None: standard error. A console over a `LastingStream`, such as the default, discards output
             after its reader is gone, and the watching continues.
+        name: Name of the run, to precede each problem; "": none.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, name: str = "") -> None:
+        self._name = name
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
         self._findings: dict[str, Finding] = {}
         self.found: Callable[[], Sequence[Problem]] = lambda: problems_of(self._findings.values())
@@ -62,6 +64,8 @@ class TerminalNotifier:
         return [title for title in titles if title != problem.title]
 
     def _print(self, text: Text) -> None:
+        if self._name:
+            text = Text.assemble((f"{shown(self._name)}: ", "bold"), text)
         # Soft wrap leaves wrapping to the terminal, so that a piped line stays one line.
         self._console.print(text, soft_wrap=True)
 
