@@ -89,7 +89,7 @@ class WriterClient(RecordWriter):
         settings: See `RunWriter`.
         status: Returns the state of the training.
         on_stop: Called when the training is asked to stop.
-        on_asked: Called with any other request.
+        on_request: Called with any other request.
         reports: Returns the results of requests, from that index on.
         on_loss: Called with the reason when records are lost.
         on_trouble: Called with a problem that the user should see, although nothing is lost yet.
