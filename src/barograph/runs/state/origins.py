@@ -27,7 +27,7 @@ from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.format.proof import proved
 from barograph.store.base import Store
 
-_PAPER = re.compile(rf"{ORIGIN}/(?P<attempt>\d{{4,}})\.json")
+_METADATA_NAME = re.compile(rf"{ORIGIN}/(?P<attempt>\d{{4,}})\.json")
 _FILE = re.compile(rf"{ORIGIN}/\d{{4,}}\.(?P<digest>[0-9a-f]{{32}})\.(?:diff|untracked\.tar\.gz|settings\.toml)")
 
 
@@ -59,7 +59,7 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
-    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
+    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _METADATA_NAME.fullmatch(name))}
     which = max(metadata, default=-1) if attempt is None else attempt
     if which not in metadata:
         return None
