@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -334,6 +335,13 @@ def test_data_that_changes_while_it_is_read_lazily_fails_the_job_although_the_sc
     assert ended.outcome is Outcome.SCRIPT
     assert ended.reason.startswith('"a.bin" changed after the job listed its data')
     assert not os.path.ismount(place.work / "input" / "data" / "train")
+
+
+def test_a_script_that_uses_more_than_its_memory_is_killed_and_the_reason_says_what_to_do(place: Place) -> None:
+    fill = "import time; kept = b'x' * 400_000_000; time.sleep(600)"
+    ended = place.run(sys.executable, "-c", fill, memory_bytes=100 * 2**20)
+    assert ended == Ended(Outcome.SCRIPT, -9, "The script used more than its 100.0 MiB of memory and was killed. Raise "
+                                              "--memory, or make the batches smaller.")
 
 
 # Scripts that leave, print or write too much.

@@ -29,7 +29,6 @@ from barograph.jobs.isolation import (
     held_network,
     limits_here,
     limits_problem,
-    memory_reason,
     was_out_of_memory,
 )
 from barograph.jobs.launchers import World, launch_plan
@@ -183,10 +182,6 @@ def test_the_limit_of_an_instance_can_be_raised_and_lowered(directory: Path) -> 
 def test_a_process_within_its_limit_is_left_alone(directory: Path) -> None:
     made = confined(python(FILL, "20"), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)
-
-
-def test_the_reason_says_what_to_do() -> None:
-    assert memory_reason(4 * 2**30) == "The instance used more than its 4 GiB of memory and was ended. Raise --memory."
 
 
 def test_a_directory_that_is_used_again_forgets_the_last_time(directory: Path) -> None:

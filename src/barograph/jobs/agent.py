@@ -33,7 +33,7 @@ from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_log import InstanceLog
-from barograph.jobs.isolation import Confinement, confined
+from barograph.jobs.isolation import Confinement, confined, memory_reason
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
@@ -58,7 +58,6 @@ from barograph.runs.state.claim import begin_attempt
 from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.watch.figures import size
 
 if TYPE_CHECKING:
     from barograph.jobs.data.delivery import Delivery
@@ -207,8 +206,7 @@ class Agent:
                 raise
             self._say(f"files of the script were not stored: {error}")
         if code != 0 and any(item.was_out_of_memory() for item in limits):
-            return Ended(Outcome.SCRIPT, code, f"The script used more than its {size(spec.memory_bytes)} of memory. "
-                                               "Raise --memory, or make the batches smaller.")
+            return Ended(Outcome.SCRIPT, code, memory_reason(spec.memory_bytes))
         return self._ended(trained, going_on)
 
     def _store_all(self, trained: Trained, sync: CheckpointSync) -> None:

@@ -19,6 +19,7 @@ from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
+from barograph.watch.figures import size
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBED = ("network",)
@@ -183,8 +184,9 @@ def was_out_of_memory(directory: Path) -> bool:
 
 
 def memory_reason(limit_bytes: int) -> str:
-    """Return the reason of an instance that was out of memory, with what to do."""
-    return f"The instance used more than its {limit_bytes / 2**30:.3g} GiB of memory and was ended. Raise --memory."
+    """Return why a script was killed that used more than its memory, and what to do."""
+    return (f"The script used more than its {size(limit_bytes)} of memory and was killed. Raise --memory, or make the "
+            "batches smaller.")
 
 
 def clean_up(directory: Path) -> None:
