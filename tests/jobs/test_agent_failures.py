@@ -13,7 +13,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from barograph.jobs.agent import Agent
 from barograph.jobs.channels import listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.data.lazy import lazy_problem
+from barograph.jobs.decisions import end_of_lost
 from barograph.jobs.engines.engine import ASKED, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobsHome
@@ -40,6 +43,7 @@ from barograph.jobs.script import Script
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, write_submission
+from barograph.jobs.unable import Unable
 from barograph.jobs.uploads import CheckpointSync
 from barograph.machine.marked import kill_marked, marked_processes
 from barograph.model.clock import SystemClock
@@ -79,6 +83,16 @@ class Failing:
     def delete(self, name: str) -> None:
         self.before("delete", name, b"")
         self._store.delete(name)
+
+
+class Forbidden(BaseHTTPRequestHandler):
+    """A bucket that lets nobody in."""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_error(403)
+
+    def log_message(self, format: str, *args: object) -> None: ...
 
 
 class Place:
@@ -486,8 +500,49 @@ def test_an_agent_that_cannot_begin_says_why(tmp_path: Path) -> None:
         time.sleep(0.05)
     engine.kill(handle)
     engine.release("digits")
-    assert why.startswith("Its agent ended with exit code 1: barograph.errors.StoreDenied: ")
+    assert why.startswith(f"Its agent ended with exit code 1: Cannot reach {tmp_path}/file/job from this instance. ")
     assert not (tmp_path / "home" / "work" / "digits").exists()
+
+
+@pytest.mark.parametrize(("error", "waited_secs", "why"), [
+    (StoreUnavailable("The store cannot be reached. (create a in s3://b: no route)"), 20.0,
+     "(create a in s3://b: no route)"),
+    (StoreDenied("Access to the store was denied."), 0.0, "Access to the store was denied."),
+])
+def test_a_store_that_cannot_be_reached_from_the_beginning_is_reported_soon(
+    place: Place, error: Exception, waited_secs: float, why: str
+) -> None:
+    def fail(verb: str, name: str, data: bytes) -> None:
+        raise error
+
+    place.submit("true")
+    place.before(fail)
+    with pytest.raises(Unable) as raised:
+        place.agent().run()
+    assert str(raised.value) == (f"Cannot reach {place.real.url} from this instance. Check its network and its "
+                                 f"credentials. {why}")
+    assert waited_secs <= place.waited_secs <= 2 * waited_secs
+
+
+def test_a_bucket_that_an_instance_cannot_reach_fails_the_job_with_the_reason(tmp_path: Path) -> None:
+    """The engine tells the controller: the instance cannot write it anywhere."""
+    engine, spec = LocalEngine(JobsHome(tmp_path / "home"), cores=1, memory=10**9, gpus=0), JobSpec(("true",))
+    assert engine.reserve("digits", spec) == ""
+    with HTTPServer(("127.0.0.1", 0), Forbidden) as server, ThreadPoolExecutor() as threads:
+        threads.submit(server.serve_forever)
+        handle = engine.start(Order("digits", "s3://bucket/digits", spec, 0, 0, {
+            **os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}))
+        while not (why := engine.is_gone(handle)):
+            time.sleep(0.05)
+        server.shutdown()
+    engine.kill(handle)
+    engine.release("digits")
+    end = end_of_lost(why, [], 1.0)
+    assert end.outcome is Outcome.FAILED
+    assert end.reason.startswith(
+        "The instance ended before it was ready. Its agent ended with exit code 1: Cannot reach s3://bucket/digits "
+        "from this instance. Check its network and its credentials. Access to the store was denied")
 
 
 def test_a_store_that_denies_access_is_no_reason_to_wait(place: Place) -> None:

@@ -22,7 +22,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from barograph.errors import BarographError, JobError, SettingsError, StoreError, StoreFull
+from barograph.errors import (
+    BarographError,
+    JobError,
+    SettingsError,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
@@ -35,18 +43,18 @@ from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.isolation import Confinement, confined, memory_reason
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
-from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
 from barograph.jobs.patience import Patience
-from barograph.jobs.requirements import Requirements, requirements_of
+from barograph.jobs.peers import Peers
+from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import Script, Trained, recording_environment
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
-from barograph.jobs.unable import not_the_users_fault
+from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
 from barograph.machine.host import interface_of
@@ -57,6 +65,7 @@ from barograph.provenance.secrets import Secrets
 from barograph.runs.state.claim import begin_attempt
 from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
+from barograph.store.failures import UNREACHABLE
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -68,7 +77,8 @@ _PORTS = 16
 """Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
 _SYNC_SECS = 10.0
 _RETRY_SECS = 5.0
-_PEERS_SECS = 600.0
+_REACH_SECS = 20.0
+"""How long an instance tries to reach the store when it begins. With three attempts, a job fails after two minutes."""
 _MOST_UPLOADS = 5
 """Tries to store checkpoints that something still writes after the end of the script."""
 _DISK_FULL = os.strerror(errno.ENOSPC)
@@ -109,10 +119,11 @@ class Agent:
 
         Raises:
             NotLeading: Another agent runs this instance.
+            Unable: The store could not be reached at the beginning.
             StoreError: The store was unreachable for ten minutes.
         """
         port = free_ports(_PORTS)
-        self._note("ready", **asdict(this_process()), address=_address(), port=port)
+        self._begin(port)
         ended = self._to_the_end(port)
         ended = replace(ended, reason=self._secrets.hide(ended.reason))
         with contextlib.suppress(StoreFull):
@@ -123,6 +134,16 @@ class Agent:
             self._make_room()
             self._note("ended", **asdict(ended))
         return ended
+
+    def _begin(self, port: int) -> None:
+        """Write the first event. A store that cannot be reached from this machine will not be reached later."""
+        try:
+            self._patiently(lambda: self._events.append("ready", **asdict(this_process()), address=_address(),
+                                                        port=port), most_unreachable_secs=_REACH_SECS)
+        except (StoreUnavailable, StoreDenied) as error:
+            why = str(error).removeprefix(UNREACHABLE).strip()
+            raise Unable(f"Cannot reach {self._store.url} from this instance. Check its network and its credentials. "
+                         f"{why}") from error
 
     def _make_room(self) -> None:
         """Delete what would be deleted after the end: the store may be on the same disk."""
@@ -164,8 +185,10 @@ class Agent:
             archive = self._eventually(lambda: bytes(self._store.get(f"{CODE}.{submission.code}")))
             with not_the_users_fault():
                 unpack(archive, self._layout.code)
-        place = Place(self._index, self._peers(spec.instances),
-                      port if self._index == 0 else self._eventually(self._first_port), interface_of(_address()))
+        peers = Peers(self._store, self._attempt, spec.instances)
+        addresses = peers.addresses(self._index, _address(), self._end.check)
+        place = Place(self._index, addresses, port if self._index == 0 else self._eventually(peers.first_port),
+                      interface_of(_address()))
         write_config(self._layout, spec, place)
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
         if self._attempt:
@@ -273,26 +296,12 @@ class Agent:
         found = requirements_of(self._layout.code, submission.spec.requirements)
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
-        from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
+        from barograph.jobs.script_python import ScriptPython  # loaded here: most scripts use this Python's packages
 
         self._note("preparing")
-        with not_the_users_fault():
-            try:
-                prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
-                                   cache=self._cache / "environments", progress=self._say, cancelled=self._end.poll)
-            except JobError:
-                self._end.check()
-                raise
-        self._eventually(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
-        return str(prepared.python)
-
-    def _pins(self, found: Requirements) -> str:
-        """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
-        while True:
-            pins = self._eventually(lambda: known_pins(self._store, found, self._layout.code))
-            if pins is not None or self._index == 0:
-                return pins or ""
-            self._end.check(_TURN_SECS)
+        return str(ScriptPython(
+            self._store, self._index, self._layout.code, self._cache / "environments", end=self._end,
+            eventually=self._eventually, say=self._say).prepare(found))
 
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
@@ -355,23 +364,6 @@ class Agent:
         why = f": {why}" if why else "."
         return Ended(Outcome.SCRIPT, trained.code, f"The script {ended_reason(trained.code)}{why}")
 
-    def _peers(self, count: int) -> tuple[str, ...]:
-        """Return the addresses of all instances, once all are ready."""
-        found: dict[int, str] = {self._index: _address()}
-        deadline = time.monotonic() + _PEERS_SECS
-        while len(found) < count:
-            for index in set(range(count)) - set(found):
-                with contextlib.suppress(StoreError):
-                    for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
-                        found[index] = str(event.data["address"])
-            self._end.check(_TURN_SECS / 2)
-            if time.monotonic() > deadline:
-                missing = sorted(set(range(count)) - set(found))
-                raise StoreError(f"Instance {missing[0] + 1} of {count} was not ready within {_PEERS_SECS:g} s.")
-        return tuple(found[index] for index in range(count))
-
-    def _first_port(self) -> int:
-        return int(EventLog(self._store, instance_folder(self._attempt, 0)).new()[0].data["port"])
 
 def _address() -> str:
     return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"
@@ -386,6 +378,9 @@ def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:
         agent.run()
     except NotLeading:
         print("Another agent runs this instance.", file=sys.stderr)
+        return 1
+    except BarographError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)  # the last line is the reason of the engine
         return 1
     return 0
 

@@ -23,7 +23,7 @@ from barograph.processes.ray_process import ProcessHost
 
 _OF_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
 """What Ray sets for what it runs itself; all that begins with RAY_ likewise, but for the authentication."""
-_SAID_BYTES = 500
+_SAID_BYTES = 4096
 _UNATTENDED_SECS = 900.0
 """How long an instance keeps its resources after its agent has ended, if no controller releases them."""
 
