@@ -369,6 +369,34 @@ def test_what_a_script_leaves_running_does_not_change_its_outputs(place: Place) 
     assert marked_processes("SM_MODEL_DIR", str(place.work)) == []
 
 
+def test_processes_that_nothing_marks_are_ended_before_the_outputs_are_stored_and_at_the_end(place: Place) -> None:
+    ends: list[tuple[list[str], list[str]]] = []
+    place.submit("sh", "-c", "echo m > $SM_MODEL_DIR/m")
+    agent = Agent(place.store, 0, 0, place.work, place.folder / "cache",
+                  end_strays=lambda: ends.append((place.events, place.artifacts)))
+    assert agent.run() == Ended(Outcome.FINISHED, 0)
+    until = ["ready", "training", "uploading"]
+    assert ends == [(until, []), (until, ["model/m"])]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they are not found")
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_daemon_that_cleared_its_environment_is_ended_with_its_job(code: int, tmp_path: Path) -> None:
+    engine, spec = LocalEngine(JobsHome(tmp_path / "home"), cores=1, memory=10**9, gpus=0), JobSpec(
+        ("sh", "-c", f"(setsid env -i sh -c 'echo $$ > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/pid; exec sleep "
+                     f"600' &) > /dev/null 2>&1; while [ ! -s {tmp_path}/pid ]; do sleep 0.01; done; exit {code}"))
+    store = store_from_url(str(tmp_path / "job"))
+    write_submission(store, Submission("digits", spec, "", str(tmp_path)))
+    create_run(store, new_manifest(Settings(to=store.url), command=spec.words, clock=SystemClock(), name="digits"))
+    assert engine.reserve("digits", spec) == ""
+    handle = engine.start(Order("digits", store.url, spec, 0, 0, dict(os.environ)))
+    while not engine.is_gone(handle):
+        time.sleep(0.05)
+    process = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert not process.exists() or b") Z" in process.read_bytes()
+    engine.release("digits")
+
+
 def test_what_a_failed_script_leaves_running_does_not_hide_its_error(place: Place) -> None:
     ended = place.shell("head -c 30000000 /dev/zero > $SM_MODEL_DIR/large; "  # takes a while to be stored
                         "setsid sh -c 'while :; do echo x | tee -a $SM_MODEL_DIR/large >> $SM_MODEL_DIR/log; done' "

@@ -19,7 +19,8 @@ import pytest
 
 from barograph.errors import JobRefused
 from barograph.jobs import confine, isolation
-from barograph.jobs.engines.local import INSTANCE_VARIABLE, _network
+from barograph.jobs.engines.engine import INSTANCE_VARIABLE
+from barograph.jobs.engines.local import _network
 from barograph.jobs.isolation import (
     Available,
     Confinement,
@@ -104,7 +105,7 @@ def test_cpus_and_memory_are_known_without_probes() -> None:
 
 def test_without_limits_the_command_stays_as_it_is(directory: Path) -> None:
     command = Command(("train.sh", "x"), "/", {"A": "1"})
-    assert confined(command, directory=directory).command == command
+    assert confined(command, directory=directory, available=SPACIOUS).command == command
 
 
 def test_a_process_runs_on_its_cpus_only(directory: Path) -> None:
@@ -152,6 +153,27 @@ def test_the_kernel_ends_a_process_that_uses_too_much_memory(directory: Path) ->
     made.clean_up()
     assert made.was_out_of_memory(), "also after the group is gone"
     assert not [path for path in directory.iterdir() if path.name == "confinement.json"]
+
+
+@needs_groups
+def test_without_a_limit_everything_that_the_command_starts_is_in_a_group_too_and_is_ended_with_it(
+    directory: Path
+) -> None:
+    made = confined(Command(("sh", "-c", "(setsid env -i sh -c 'echo $$; exec sleep 600' &)")), directory=directory)
+    process = LocalProcess(made.command, stdout=PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        pid = int(process.stdout.readline())
+    process.wait()
+    (group,) = [Path(path) for path in json.loads((directory / "confinement.json").read_text())]
+    assert str(pid) in (group / "cgroup.procs").read_text().split()
+    inner = group / "inner"  # of a job that the script submitted
+    inner.mkdir()
+    (inner / "cgroup.procs").write_text(str(pid))
+    made.clean_up()
+    assert not group.exists()
+    wait_until_gone(pid)
+    assert not made.was_out_of_memory()
 
 
 @needs_groups

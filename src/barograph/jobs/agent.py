@@ -37,11 +37,11 @@ from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.ending import Cancelled, EndRequest
-from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
+from barograph.jobs.engines.engine import INSTANCE_VARIABLE
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
+from barograph.jobs.instance_limits import InstanceLimits
 from barograph.jobs.instance_log import InstanceLog
-from barograph.jobs.isolation import Confinement, confined, memory_reason
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
@@ -51,15 +51,15 @@ from barograph.jobs.peers import Peers
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import Script, Trained, recording_environment
-from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
 from barograph.machine.host import interface_of
-from barograph.machine.marked import kill_marked
+from barograph.machine.marked import kill_unmarked_below
 from barograph.processes.command import Command
+from barograph.processes.orphans import adopt_orphans, reap_orphans
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.claim import begin_attempt
@@ -94,16 +94,18 @@ class Agent:
         work: Directory for the instance.
         cache: Directory that the jobs of this machine share.
         patience: How it waits for a store that is unreachable.
+        end_strays: Ends processes of the script that cannot be recognized as such.
     """
 
     def __init__(
         self, store: Store, attempt: int, index: int, work: Path, cache: Path, *,
-        patience: Patience | None = None,
+        patience: Patience | None = None, end_strays: Callable[[], object] = lambda: None,
     ) -> None:
         self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
         self._layout = InstanceLayout(work)
         self._events = EventLog(store, instance_folder(attempt, index))
         self._patiently = patience or Patience()
+        self._end_strays = end_strays
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
         self._sync_at = self._store_at = 0.0
@@ -214,31 +216,42 @@ class Agent:
         self._end.check()
         python = self._python(submission)
         plan = self._plan(submission, place, going_on, python)
-        limits = [self._confined(command, spec, place) for command in plan.commands]
+        limits = InstanceLimits(self._layout, spec, place, end_strays=self._end_strays)
+        commands = [limits.confined(command) for command in plan.commands]
         self._end.check()
         self._note("training")
-        trained = self._train(submission, [item.command for item in limits], sync, deliveries)
+        try:
+            trained = self._train(submission, commands, sync, deliveries)
+            return self._after(trained, limits, sync, deliveries, going_on)
+        finally:
+            limits.end_leftovers()
+
+    def _after(
+        self, trained: Trained, limits: InstanceLimits, sync: CheckpointSync,
+        deliveries: list[Delivery], going_on: Resuming,
+    ) -> Ended:
+        """Store what the script left; return how it ended."""
         code = trained.code
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:
             self._note("uploading", waits_for_room=code == 0)
+            if code == 0 and not self._end.asked.is_set():
+                # What the script left running may write to its outputs.
+                limits.end_leftovers()
             self._store_all(trained, sync)
         except (StoreFull, SettingsError) as error:
             if code == 0:
                 raise
             self._say(f"files of the script were not stored: {error}")
-        if code != 0 and any(item.was_out_of_memory() for item in limits):
-            return Ended(Outcome.SCRIPT, code, memory_reason(spec.memory_bytes))
+        if code != 0 and (why := limits.memory_reason()):
+            return Ended(Outcome.SCRIPT, code, why)
         return self._ended(trained, going_on)
 
     def _store_all(self, trained: Trained, sync: CheckpointSync) -> None:
         """Store the checkpoints and, unless there is no time, what the script left."""
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
-        if waits and not self._end.asked.is_set():
-            # What the script left running may write there. It has closed its recording, which also has processes.
-            kill_marked("SM_MODEL_DIR", str(self._layout.model))
         any(self._patiently(sync.upload, waits_for_room=waits) for _ in range(_MOST_UPLOADS))
         if has_time:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
@@ -306,14 +319,6 @@ class Agent:
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
-    def _confined(self, command: Command, spec: JobSpec, place: Place) -> Confinement:
-        """Return a command with the limits of the instance."""
-        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
-        return confined(
-            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
-            cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
-            no_network=spec.no_network, hosts=dict(zip(place.hosts, place.addresses, strict=True)))
-
     def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
         """Return the commands that start the script here."""
         spec = submission.spec
@@ -347,6 +352,7 @@ class Agent:
             self._heartbeat.beat(opened_epochs=opened_epochs)
             if now >= self._sync_at:
                 self._sync_at = now + _SYNC_SECS
+                reap_orphans()
                 sync.upload(is_stopping=self._end.asked.is_set)
         except StoreError:
             # What was not written is written later. Each try may take seconds, in which no notice is seen.
@@ -371,7 +377,9 @@ def _address() -> str:
 
 def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:
     """Run an instance; return 0 if all that happened is in the store."""
-    agent = Agent(store_from_url(url), attempt, index, work, cache)
+    adopt_orphans()
+    agent = Agent(store_from_url(url), attempt, index, work, cache,
+                  end_strays=partial(kill_unmarked_below, os.getpid(), INSTANCE_VARIABLE))
     signal.signal(signal.SIGTERM, agent.ask_to_end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

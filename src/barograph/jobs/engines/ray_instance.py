@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.jobs.data.mounts import stale_mounts, unmount
-from barograph.jobs.engines.engine import ASKED
-from barograph.jobs.engines.local import INSTANCE_VARIABLE
+from barograph.jobs.engines.engine import ASKED, INSTANCE_VARIABLE
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up
 from barograph.machine.marked import kill_marked
