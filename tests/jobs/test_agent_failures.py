@@ -359,6 +359,27 @@ def test_a_script_that_uses_more_than_its_memory_is_killed_and_the_reason_says_w
                                               "--memory, or make the batches smaller.")
 
 
+# Outputs.
+
+
+def test_outputs_may_have_any_name(place: Place) -> None:
+    ended = place.shell("cd $SM_MODEL_DIR; printf 1 > \"$(printf 'a\\nb')\"; printf 2 > \"$(printf '\\377')\"; "
+                        "printf 3 > ok; ln -s . loop; mkfifo fifo")
+    assert ended == Ended(Outcome.FINISHED, 0)
+    assert place.artifacts == ["model/\\udcff", "model/a\\nb", "model/ok"]
+
+
+def test_outputs_that_cannot_be_read_are_the_scripts_fault_and_the_others_are_stored(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "secret" and access(path, mode))
+    ended = place.shell("echo 1 > $SM_MODEL_DIR/secret; echo 2 > $SM_MODEL_DIR/model")
+    assert ended == Ended(Outcome.SCRIPT, None, "1 output of the script cannot be read, such as model/secret. Change "
+                                                "the permissions in the script.")
+    assert place.artifacts == ["model/model"]
+
+
 # Scripts that leave, print or write too much.
 
 
