@@ -38,7 +38,7 @@ from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
 from barograph.jobs.interruptions.sources import sources_named
 from barograph.jobs.job_log import CODE, EventLog, instance_folder
-from barograph.jobs.outputs import outputs_of
+from barograph.jobs.outputs import fetched_model, outputs_of
 from barograph.jobs.patience import Patience
 from barograph.jobs.script import Script
 from barograph.jobs.spec import JobSpec
@@ -366,7 +366,9 @@ def test_outputs_may_have_any_name(place: Place) -> None:
     ended = place.shell("cd $SM_MODEL_DIR; printf 1 > \"$(printf 'a\\nb')\"; printf 2 > \"$(printf '\\377')\"; "
                         "printf 3 > ok; ln -s . loop; mkfifo fifo")
     assert ended == Ended(Outcome.FINISHED, 0)
-    assert place.artifacts == ["model/\\udcff", "model/a\\nb", "model/ok"]
+    assert place.artifacts == ["model/%FF", "model/a%0Ab", "model/ok"]
+    fetched = fetched_model(place.real, place.folder / "fetched")
+    assert {path.name: path.read_text() for path in fetched.iterdir()} == {"a%0Ab": "1", "%FF": "2", "ok": "3"}
 
 
 def test_outputs_that_cannot_be_read_are_the_scripts_fault_and_the_others_are_stored(

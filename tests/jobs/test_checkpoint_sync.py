@@ -139,13 +139,16 @@ def test_a_file_that_cannot_be_read_is_named_once_and_does_not_keep_back_the_oth
     store: Watched, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder, "1")
-    (folder / "secret").write_text("1")
+    for name in ("secret", "back\\slash"):
+        (folder / name).write_text("1")
     access = os.access
     # As root, these tests may read every file.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "secret" and access(path, mode))
     sync = CheckpointSync(store, folder, 0)
     assert sync.upload()
-    assert sync.new_problems() == ["The checkpoint file secret cannot be read, and is not stored."]
+    assert sync.new_problems() == [
+        "The checkpoint file back%5Cslash is not stored: its name has a backslash.",
+        "The checkpoint file secret is not stored: it cannot be read."]
     assert sync.upload()
     assert sync.new_problems() == []
     assert found(store, tmp_path) == {"model.pt": "1", "optimizer.pt": "1"}
