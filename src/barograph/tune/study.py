@@ -267,17 +267,19 @@ class Study:
         return self._stopping.get(self._trial(trial).number, ("", Cause.RULE))[0]
 
     def tell(
-        self, trial: Trial | int, values: Values | None = None, *, failed: str = "", cost: float = 0.0
+        self, trial: Trial | int, values: Values | None = None, *, failed: str = "", cost: float = 0.0,
+        complete: bool = False,
     ) -> None:
         """Take the end of a trial. A trial that has ended already is left as it is.
 
-        A trial that `stop` or `report` decided to stop counts as stopped.
+        A trial that `stop` or `report` decided to stop counts as stopped, unless it is `complete`.
 
         Args:
             trial: The trial or its number.
             values: Its value, or one for each objective in order or by name; None: it has none.
             failed: Why it failed.
             cost: What it cost.
+            complete: It trained to its end: if it should have stopped, that came too late.
 
         Raises:
             TuneError: The number of values is wrong.
@@ -291,6 +293,8 @@ class Study:
             bad = (one.name for one, value in zip(self.spec.objectives, found, strict=True) if not math.isfinite(value))
             failed, found = f"{', '.join(bad)} is not finite", None
         reason, cause = self._stopping.get(mine.number, ("", None))
+        if complete and found is not None:
+            reason, cause = "", None
         if reason:
             state = TrialState.STOPPED
         elif failed or found is None:
