@@ -19,6 +19,7 @@ from barograph.errors import TuneError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
+from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
 from barograph.tune.patterns import patterns_of
@@ -38,6 +39,8 @@ _BEST = 10
 def start_typed(typed: Mapping[str, Any]) -> None:
     """Start the study that the options describe, and follow it to its end."""
     options, spec = _described(typed)
+    if spec.algorithm:
+        options, spec = autotuned(options, spec)
     check_objectives(options)
     home = JobsHome()
     name = options.get("name") or f"{spec.title[:LONGEST - 5]}-{os.urandom(2).hex()}"
@@ -45,7 +48,7 @@ def start_typed(typed: Mapping[str, Any]) -> None:
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
         confirm=_given(options.get("confirm"), 0))
-    study = create_study(plan, space_of(options.get("vary") or (), options.get("constraint") or ()), options, home)
+    study = create_study(plan, space_of(options.get("vary", ()), options.get("constraint") or ()), options, home)
     _follow(study, plan, home, as_json=typed["as_json"])
 
 
