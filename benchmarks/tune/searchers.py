@@ -66,6 +66,7 @@ def _optuna(name: str, problem: Problem, trials: int, seed: int) -> Iterator[Ste
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed),
         "cma": lambda: optuna.samplers.CmaEsSampler(seed=seed),
         "qmc": lambda: optuna.samplers.QMCSampler(seed=seed),
+        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
     }
     warnings.simplefilter("ignore")
     study = optuna.create_study(sampler=samplers[name]())
