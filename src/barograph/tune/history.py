@@ -24,6 +24,8 @@ class History:
         self.running: dict[int, Trial] = {}
         self.units: list[list[float]] = []
         """Positions of the trials that ended, in the order in which they did, those of inherited ones first."""
+        self.judged: list[tuple[Trial, int]] = []
+        """Trials that ended and that models had predicted, with their index in `units`."""
         self.losses: list[tuple[float, ...]] = []
         """Their losses, one for each objective; infinite for a trial that failed, or that a finding stopped."""
 
@@ -36,6 +38,8 @@ class History:
     def end(self, trial: Trial) -> None:
         """Take the end of a trial."""
         self.running.pop(trial.number, None)
+        if trial.origin.scores:
+            self.judged.append((trial, len(self.units)))
         self.units.append(self.space.units(trial.parameters))
         self.losses.append(losses_of(trial, self.objectives))
 

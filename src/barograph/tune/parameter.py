@@ -91,6 +91,11 @@ class FloatRange:
         return f"{self.low:g}..{self.high:g}{_scale_text(self.scale)}"
 
     @property
+    def is_log(self) -> bool:
+        """Whether the values are spread logarithmically."""
+        return self._scale is Scale.LOG
+
+    @property
     def _scale(self) -> Scale:
         return _chosen(self.low, self.high, self.scale)
 
@@ -131,6 +136,11 @@ class IntRange:
         below, above = _forward(value - 0.5, self._scale), _forward(value + 0.5, self._scale)
         return ((below + above) / 2 - low) / (high - low)
 
+    def edge(self, value: int) -> float:
+        """Return the position between a value and the next one."""
+        low, high = self._edges()
+        return (_forward(value + 0.5, self._scale) - low) / (high - low)
+
     def allows(self, value: Any) -> bool:
         """Return whether a value is an integer in the range."""
         return _is_number(value) and self.low <= value <= self.high and value == int(value)
@@ -154,6 +164,11 @@ class IntRange:
 
     def _edges(self) -> tuple[float, float]:
         return _forward(self.low - 0.5, self._scale), _forward(self.high + 0.5, self._scale)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the values are spread logarithmically."""
+        return self._scale is Scale.LOG
 
     @property
     def _scale(self) -> Scale:

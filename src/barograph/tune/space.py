@@ -113,14 +113,19 @@ class Space:
         """Return whether values meet all constraints."""
         return all(constraint.holds(values) for constraint in self.constraints)
 
-    def problem_of(self, values: Mapping[str, Any]) -> str:
-        """Return why values do not belong to the space; "" if they do."""
+    def problem_of(self, values: Mapping[str, Any], *, partial: bool = False) -> str:
+        """Return why values do not belong to the space; "" if they do.
+
+        Args:
+            values: Name to value.
+            partial: Whether some may be missing.
+        """
         for name in values:
             if name not in self.names:
                 return f'There is no parameter "{name}". {nearest(name, self.names)}'
         for parameter in self.parameters:
             if parameter.name not in values:
-                if parameter.applies(values):
+                if parameter.applies(values) and not partial:
                     return f"{parameter.name} is missing."
             elif not parameter.applies(values):
                 return f"{parameter.name} applies only if {parameter.condition}."

@@ -26,7 +26,7 @@ def reason_to_stop(trial: Trial, others: Iterable[Trial], objective: Objective, 
     """
     if not trial.curve:
         return ""
-    peers = [other for other in others if other.curve]
+    peers = [other for other in others if other.curve and other.origin.bracket == trial.origin.bracket]
     for rule in stopping.rules:
         compare = _asha if rule == "asha" else _median
         if reason := compare(trial, peers, objective, stopping):

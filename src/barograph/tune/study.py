@@ -18,13 +18,16 @@ from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
 from barograph.model.clock import Clock, SystemClock
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.tune.about import about
 from barograph.tune.completion import reason_to_end
+from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
 from barograph.tune.stopping import reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import strategy_of
+from barograph.tune.table import StudyTable
 from barograph.tune.trial import Cause, Origin, Trial, TrialState
 
 EVENTS = "study/events"
@@ -38,6 +41,7 @@ class Study:
     Args:
         spec: What it looks for.
         log: Its events; None: it lives in memory.
+        heritage: What it starts from.
         clock: The time.
 
     Example:
@@ -48,13 +52,18 @@ class Study:
         (3, 'all 3 trials were started')
     """
 
-    def __init__(self, spec: StudySpec, log: EventLog | None = None, *, clock: Clock | None = None) -> None:
-        self.spec = spec
+    def __init__(
+        self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.spec, self.heritage = spec, heritage or Heritage()
         self._log = log
         self._clock = clock or SystemClock()
         self._history = History(spec.space, spec.objectives)
+        for trial in self.heritage.trials:
+            self._history.inherit(trial)
         self._strategy: Strategy | None = None
-        self._given: list[dict[str, Any]] = []
+        self._given: list[Mapping[str, Any]] = list(self.heritage.given)
         self._stopping: dict[int, tuple[str, Cause]] = {}
         self._ended = ""
         self._exhausted = False
@@ -67,6 +76,7 @@ class Study:
         maximize: bool | str | Sequence[str] = False, minimize: str | Sequence[str] = (), strategy: str = "auto",
         seed: int | None = None, trials: int | None = None, completion: Completion | None = None,
         stopping: Stopping | None = None, constraints: Iterable[str] = (), details: Mapping[str, Any] | None = None,
+        parents: Sequence[Study | str | os.PathLike[str]] = (), transfer: bool = False,
         resume: bool = False, clock: Clock | None = None,
     ) -> Self:
         """Create a study.
@@ -83,6 +93,9 @@ class Study:
             stopping: Which trials are stopped early.
             constraints: Conditions that every trial meets, such as "width * depth <= 1024".
             details: JSON data for whoever resumes it.
+            parents: Up to five earlier studies, or where they are, to start from.
+            transfer: Whether the parents are of other data or another model: then their best parameters are tried
+                first. Otherwise their trials count as if this study had made them.
             resume: If there is a study already, continue it.
             clock: The time.
 
@@ -90,6 +103,7 @@ class Study:
             BadSpace: The space is wrong.
             StudyExists: There is a study at that place.
             StudyChanged: There is one with another space, objective or strategy.
+            TuneError: A parent does not fit, or a criterion is wrong.
             StoreError: The store is unreachable.
         """
         completion = completion or Completion()
@@ -98,8 +112,10 @@ class Study:
         spec = StudySpec(
             space_from(space, constraints), objectives_from(maximize, minimize), strategy,
             secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
+        heritage = heritage_of([
+            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
         if where is None:
-            return cls(spec, clock=clock)
+            return cls(spec, heritage=heritage, clock=clock)
         store, clock = _store(where), clock or SystemClock()
         if resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
@@ -109,11 +125,11 @@ class Study:
             return found
         log = _log(store, clock)
         try:
-            log.append("created", **spec.to_json())
+            log.append("created", **spec.to_json(), heritage=heritage.to_json())
         except NotLeading:
             raise StudyExists("There is a study already. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, clock=clock)
+        return cls(spec, log, heritage=heritage, clock=clock)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -131,7 +147,9 @@ class Study:
             raise UnknownStudy(f"There is no study ({store.url}).")
         if events[0].kind == DAMAGED:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
-        study = cls(StudySpec.from_json(events[0].data), log, clock=clock)
+        first = events[0].data
+        study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
+                    clock=clock)
         study._take(events[1:])
         return study
 
@@ -168,6 +186,8 @@ class Study:
         found = reason_to_end(self.trials, self.objective, self.spec.completion, secs=self.secs)
         if not found and self._exhausted:
             return "every combination was tried"
+        if not found and self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
+            return f"no improvement of {self.objective.name} is expected any more"
         return found
 
     @property
@@ -192,6 +212,14 @@ class Study:
         return sorted((trial for trial in finished if not any(
             _dominates(losses[other.number], losses[trial.number]) for other in finished)),
             key=lambda trial: losses[trial.number])
+
+    def table(self) -> StudyTable:
+        """Return all trials as a table."""
+        return StudyTable(self.spec, self.trials)
+
+    def about(self) -> list[str]:
+        """Return which strategies were used and why, and what the seed does not guarantee: one sentence each."""
+        return about(self.spec, self.heritage, self.trials)
 
     def refresh(self) -> None:
         """Take what other processes did."""
@@ -232,6 +260,35 @@ class Study:
             }
 
         return self.trials[-1] if self._note("asked", data) else None
+
+    def add(
+        self, parameters: Mapping[str, Any], values: Values | None = None, *, failed: str = "", stopped: str = "",
+        curve: Mapping[int, float] | None = None, proposer: str = "given",
+    ) -> Trial:
+        """Add a trial that was made elsewhere.
+
+        Args:
+            parameters: Its parameters; some may be missing.
+            values: As for `tell`, like `failed`.
+            failed: Why it failed.
+            stopped: Why it was stopped early.
+            curve: Step to value of the first objective.
+            proposer: Where it comes from.
+
+        Raises:
+            BadSpace: The parameters do not belong to the space.
+        """
+        if problem := self.space.problem_of(parameters, partial=True):
+            raise BadSpace(f"The trial does not fit the space. {problem}")
+        self._note("asked", lambda: {
+            "number": len(self.trials), "parameters": dict(parameters), "job": "", "given": 0,
+            "origin": asdict(Origin(proposer))})
+        trial = self.trials[-1]
+        trial.curve = dict(curve or {})
+        if stopped:
+            self.stop(trial, stopped, cause=Cause.RULE)
+        self.tell(trial, values, failed=failed)
+        return trial
 
     def report(self, trial: Trial | int, step: int, value: float) -> str:
         """Take a value of the first objective during training; return why the trial should stop, "" to go on.
@@ -376,7 +433,7 @@ class Study:
                 self._given = self._given[int(data["given"]):]
                 self._history.add(Trial(
                     int(data["number"]), data["parameters"], Origin(**data["origin"]), job=data["job"],
-                    started_unix=event.time_unix))
+                    started_unix=event.time_unix, beside=len(self._history.running)))
             case "told":
                 trial = self.trials[int(data["number"])]
                 trial.state, trial.reason = TrialState(data["state"]), data["reason"]

@@ -70,6 +70,7 @@ class Trial:
         started_unix, ended_unix: By the clock of who asked for it; None while it runs.
         job: Name of its job, or of whatever else trains it; "" for a function.
         cost: What it cost, in the currency of its jobs.
+        beside: Number of trials that ran when it was asked for.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Trial:
     ended_unix: float | None = None
     job: str = ""
     cost: float = 0.0
+    beside: int = 0
 
     @property
     def value(self) -> float:
