@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -15,6 +16,7 @@ from barograph.tune.trial import Trial
 HOPELESS = frozenset({"A101", "A103", "G101", "G103", "L101", "L105", "L108", "N101", "N102", "N104", "W101"})
 """Rules whose problems a trial does not recover from, if the cause is known: dead, diverged, not learning."""
 _FEWEST_PEERS = 3
+_NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
 
 
 def reason_to_give_up(
@@ -39,8 +41,15 @@ def reason_to_give_up(
         if problem.severity is Severity.BREAKING or (
                 problem.severity is Severity.COSTLY and problem.cause and problem.weight >= SURE
                 and not _does_well(trial, others, objective)):
-            return f"{problem.title} (since step {problem.since_step:,})"
+            return _reason(problem)
     return ""
+
+
+def _reason(problem: Problem) -> str:
+    """Return the title and the step, with what differs between trials after a colon."""
+    title = _NUMBER.fullmatch(problem.title)
+    details = f"{title['number']}, " if title else ""
+    return f"{title['rest'] if title else problem.title}: {details}since step {problem.since_step:,}"
 
 
 def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:

@@ -13,13 +13,14 @@ from barograph.tune.spec import Completion, Stopping
 DEFAULT_TRIALS = 20
 NO_RULE = "none"
 OPTIONS = ("vary", "constraint", "maximize", "minimize", "metric", "value", "jobs", "parallel", "strategy", "seed",
-           "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "confirm", "name")
+           "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "confirm", "name",
+           "parent", "transfer")
 """Options of a study; in tune.toml they are entries, beside those of a job file."""
-_LISTS = ("constraint", "maximize", "minimize", "stop_rule")
+_LISTS = ("constraint", "maximize", "minimize", "stop_rule", "parent")
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "value": str, "jobs": int, "parallel": int, "strategy": str, "seed": int, "stop_on_findings": bool,
     "target_value": (int, float), "max_time": (str, int, float), "max_cost": (int, float), "patience": int,
-    "confirm": int, "name": str,
+    "confirm": int, "name": str, "transfer": bool,
 }
 
 

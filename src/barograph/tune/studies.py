@@ -32,6 +32,7 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
 
     Raises:
         StudyExists: There is one of its name.
+        UnknownStudy: There is no such parent.
         TuneError, SettingsError: An option is wrong.
         StoreError: The store is unreachable.
     """
@@ -43,7 +44,9 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
     study = Study.create(
         url, space, maximize=list(options.get("maximize") or ()), minimize=list(options.get("minimize") or ()),
         strategy=options.get("strategy") or "auto", seed=options.get("seed"), completion=completion_of(options),
-        stopping=stopping_of(options), details=plan.to_json())
+        stopping=stopping_of(options), details=plan.to_json(),
+        parents=[studies.url(parent) for parent in options.get("parent") or ()],
+        transfer=bool(options.get("transfer")))
     studies.add(plan.name, url)
     return study
 

@@ -16,10 +16,12 @@ from typing import Any, Self
 from barograph.errors import BadSpace, StudyChanged, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.plain import plain
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.tune.about import about
 from barograph.tune.completion import reason_to_end
+from barograph.tune.confirmation import Confirmation, confirmation_from_json
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
 from barograph.tune.space import Space, space_from
@@ -67,6 +69,7 @@ class Study:
         self._stopping: dict[int, tuple[str, Cause]] = {}
         self._ended = ""
         self._exhausted = False
+        self._confirmation: Confirmation | None = None
         self._secs = 0.0
         self._mark = self._clock.monotonic()
 
@@ -220,6 +223,19 @@ class Study:
     def about(self) -> list[str]:
         """Return which strategies were used and why, and what the seed does not guarantee: one sentence each."""
         return about(self.spec, self.heritage, self.trials)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """Whether the best trial is really better than the next, after repetitions with other seeds; None: unknown."""
+        return self._confirmation
+
+    def confirm(self, confirmation: Confirmation) -> None:
+        """Take what repetitions of the best trials found.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        self._note("confirmed", lambda: plain(confirmation))
 
     def refresh(self) -> None:
         """Take what other processes did."""
@@ -447,6 +463,8 @@ class Study:
                 self._stopping[int(data["number"])] = data["reason"], Cause(data["cause"])
             case "given":
                 self._given.append(data["parameters"])
+            case "confirmed":
+                self._confirmation = confirmation_from_json(data)
             case "ended":
                 self._ended = data["reason"]
             case "extended":

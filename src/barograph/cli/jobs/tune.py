@@ -95,6 +95,14 @@ def _own(
     patience: Annotated[
         int | None, typer.Option(help="End after so many trials without an improvement by 1%.")
     ] = None,
+    parent: Annotated[
+        list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "
+                                                             "data and model. Repeatable, up to 5.")
+    ] = None,
+    transfer: Annotated[
+        bool | None, typer.Option("--transfer", help="The parents are of other data or another model: try their best "
+                                                     "parameters first.")
+    ] = None,
     confirm: Annotated[
         int | None, typer.Option(help="At the end, repeat the best trials so often with other seeds (--seed N of the "
                                       "script), and say whether the winner is really better.")

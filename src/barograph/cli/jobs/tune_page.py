@@ -19,10 +19,11 @@ from barograph.errors import TuneError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
+from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure
+from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
-from barograph.tune.patterns import patterns_of
 from barograph.tune.studies import create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
 from barograph.tune.study_home import LONGEST
@@ -120,7 +121,9 @@ def study_json(study: Study) -> dict[str, Any]:
         "objectives": [str(objective) for objective in study.spec.objectives], "strategy": study.spec.strategy,
         "seed": study.spec.seed, "space": [str(parameter) for parameter in study.space],
         "best": best.number if best else None, "front": [trial.number for trial in study.front],
-        "patterns": [str(pattern) for pattern in patterns_of(study.space, study.trials)],
+        "importance": [one.to_json() for one in importance(study)],
+        "hopeless": [region.to_json() for region in hopeless_regions(study)],
+        "confirmation": plain(study.confirmation),
         "trials": [plain(trial) for trial in study.trials],
     }
 
@@ -144,6 +147,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
     try:
         with StudyView(study, plan, quiet=as_json) as view:
             tuner.run(seen=view.draw)
+        if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
+            study.confirm(found)
     except KeyboardInterrupt:
         print(f"\nbarograph: the study continues with  barograph tune resume {plan.name}\n"
               f"  its running jobs go on; to stop them:  barograph tune stop {plan.name}", file=sys.stderr)
@@ -154,6 +159,10 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         _print_end(study, plan, printer)
     if _best(study) is None:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {text}", file=sys.stderr, flush=True)
 
 
 def _print_trials(study: Study, printer: Printer) -> None:
@@ -189,8 +198,8 @@ def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
     printer.line()
     printer.line(f"{plan.name}: {count(len(states), 'trial')} ({', '.join(counts)}) in {duration(study.secs)}"
                  + (f"; {study.over}" if study.over else ""))
-    for pattern in patterns_of(study.space, study.trials):
-        printer.line(str(pattern), indent=2)
+    for region in hopeless_regions(study):
+        printer.line(str(region), indent=2)
     best = _best(study)
     if best is None:
         cause = common_failure(study.trials, 1)
@@ -199,9 +208,12 @@ def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
     spec = plan.job_spec(best.job, best.parameters)
+    ranked = importance(study)
     printer.entries([
         ("best", f"trial {best.number}: {values} with "
                  f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
+        *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
+        *([("mattered", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
         ("command", shlex.join(spec.shown)),
         ("rerun", f"barograph resubmit {best.job}"),
         ("model", f"barograph wait {best.job} --model DIR copies it"),

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from barograph.tune.patterns import patterns_of
+from barograph.tune.analysis import hopeless_regions
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_plan import TrialPlan, text_of
@@ -20,7 +20,7 @@ from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
 _ENDED = 5
-_PATTERNS = 3
+_REGIONS = 3
 
 
 class StudyView:
@@ -95,8 +95,8 @@ class StudyView:
         for trial in sorted(ended, key=lambda trial: trial.ended_unix or 0.0)[-_ENDED:][::-1]:
             table.add_row(str(trial.number), str(trial.state), figure(trial.value) if trial.values else "",
                           *self._values(trial), trial.reason, style="dim")
-        patterns = [Text(str(pattern), "dim") for pattern in patterns_of(study.space, study.trials)[:_PATTERNS]]
-        return Group(Text(head), table, *patterns)
+        regions = [Text(str(region), "dim") for region in hopeless_regions(study)[:_REGIONS]]
+        return Group(Text(head), table, *regions)
 
     def _values(self, trial: Trial) -> list[str]:
         return [_short(trial.parameters[name]) if name in trial.parameters else "" for name in self._study.space.names]
