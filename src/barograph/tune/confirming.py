@@ -64,7 +64,8 @@ def confirm(
                 continue
             del running[place]
             (failed if isinstance(result, str) else values)[place[0]].append(result)  # type: ignore[arg-type]
-            say(f"trial {place[0]} with seed {place[1]}: {result if isinstance(result, str) else f"{result:.4g}"}")
+            text = result if isinstance(result, str) else f"{result:.4g}"
+            say(f"trial {place[0]} with seed {place[1]}: {text}")
         if time.monotonic() >= ensure_at:
             ensure_at = time.monotonic() + ENSURE_SECS
             ensure_controller(home)
