@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.tune.history import History
 from barograph.tune.strategies.base import Proposal, drawn, generator
@@ -107,7 +108,7 @@ class Portfolio:
         losses = _weighted(np.array(history.losses()).reshape(-1, len(history.objectives)), random)
         first = max(0, (len(losses) - _MOST_TRIALS) // _STRIDE * _STRIDE)
         units, latest = positions.snapped(np.array(history.units(first)).reshape(-1, size)), losses[first:]
-        finite = np.asarray(np.isfinite(latest))
+        finite = np.isfinite(latest)
         # A trial that failed counts like the worst one.
         latest = np.where(finite, latest, latest[finite].max() if finite.any() else 0.0)
         return Data(positions, units, latest, running, self._seen, frozenset(positions.keys(running))), losses
@@ -120,7 +121,7 @@ def _weighted(table: Floats, random: np.random.Generator) -> Floats:
     """
     if table.shape[1] == 1:
         return np.asarray(table[:, 0])
-    finite = np.isfinite(table).all(axis=1)
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=1))
     if not finite.any():
         return np.full(len(table), math.inf)
     low, high = table[finite].min(axis=0), table[finite].max(axis=0)
