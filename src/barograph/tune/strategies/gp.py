@@ -161,7 +161,7 @@ def _kept(losses: Floats, most: int) -> NDArray[np.intp]:
 def _log_h(z: Floats) -> Floats:
     """Return log(φ(z) + z Φ(z)), also far below 0."""
     found = np.empty_like(z)
-    plain = z > -4.0
+    plain = z > -10.0
     inner = z[plain]
     found[plain] = np.log(np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
                           + inner * 0.5 * _ERF(-inner / math.sqrt(2.0)))
