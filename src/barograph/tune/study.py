@@ -106,23 +106,24 @@ class Study:
             TuneError: A parent does not fit, or a criterion is wrong.
             StoreError: The store is unreachable.
         """
+        changes_end = completion is not None or trials is not None
         completion = completion or Completion()
         if trials is not None:
             completion = replace(completion, trials=trials)
         spec = StudySpec(
             space_from(space, constraints), objectives_from(maximize, minimize), strategy,
             secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
-        heritage = heritage_of([
-            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
-        if where is None:
-            return cls(spec, heritage=heritage, clock=clock)
-        store, clock = _store(where), clock or SystemClock()
-        if resume and _log(store, clock).new():
+        store, clock = None if where is None else _store(where), clock or SystemClock()
+        if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
             _check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
-            if found.spec.completion != completion:
+            if changes_end and found.spec.completion != completion:
                 found.extend(completion)
             return found
+        heritage = heritage_of([
+            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
+        if store is None:
+            return cls(spec, heritage=heritage, clock=clock)
         log = _log(store, clock)
         try:
             log.append("created", **spec.to_json(), heritage=heritage.to_json())
