@@ -6,6 +6,7 @@ only one process can write a number. So a process that is killed loses nothing, 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import secrets
@@ -429,7 +430,7 @@ class Study:
             case "asked":
                 self._given = self._given[int(data["given"]):]
                 self._history.add(Trial(
-                    int(data["number"]), data["parameters"], Origin(**data["origin"]), job=data["job"],
+                    int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
                     started_unix=event.time_unix, beside=len(self._history.running)))
             case "told":
                 trial = self.trials[int(data["number"])]
@@ -468,6 +469,17 @@ def _check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
     if changes:
         raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
                            f"study with this one as a parent ({url}).")
+
+
+def _origin(data: Mapping[str, Any]) -> Origin:
+    origin = Origin(**data)
+    return origin if origin.scores else _shared(origin.proposer, origin.why, origin.bracket)
+
+
+@functools.lru_cache
+def _shared(proposer: str, why: str, bracket: int) -> Origin:
+    """Return one object for the many trials of equal origin."""
+    return Origin(proposer, why, bracket=bracket)
 
 
 def _texts(items: Iterable[object]) -> str:
