@@ -47,7 +47,7 @@ def test_the_gradient_is_that_of_the_density(kernel: str) -> None:
 def test_predictions_are_those_of_the_formula(kernel: str) -> None:
     process = gaussian.fitted(X, Y, kernel)
     at = np.array([[0.2, 0.5, 0.7], [0.9, 0.1, 0.3]])
-    noise = process.noise + 1e-8
+    noise = process.noise + 1e-9
     covariance = np.array([[process.signal * slow_kernel(a, b, process.lengths, kernel) for b in X] for a in X])
     inverse = np.linalg.inv(covariance + noise * np.eye(len(X)))
     mean, std = process.predict(at)
