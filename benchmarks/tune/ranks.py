@@ -30,8 +30,8 @@ def measured(names: Sequence[str], searchers: Sequence[str], seeds: Sequence[int
             for seed in seeds:
                 if (key := f"{name} {seed}") not in done:
                     done[key] = search(searcher, problem(name, seed), max(MARKS), seed).losses
-            if kept:
-                kept.write_text(json.dumps(found))
+                    if kept:
+                        kept.write_text(json.dumps(found))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, TuneError, UnknownStudy
+from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, TrainingStopped, TuneError, UnknownStudy
 from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
@@ -104,6 +104,18 @@ def test_a_resumed_study_may_have_more_trials(tmp_path: Path) -> None:
     assert study.over == ""
     told(study, 3.0)
     assert Study.open(tmp_path).over == "all 3 trials were started"
+
+
+def test_resuming_without_criteria_keeps_them(tmp_path: Path) -> None:
+    Study.create(tmp_path, X, strategy="random", trials=2)
+    assert Study.create(tmp_path, X, strategy="random", resume=True).spec.completion.trials == 2
+
+
+def test_values_of_the_user_are_no_points_of_the_grid() -> None:
+    study = Study.create(None, {"n": [1, 2, 3]}, strategy="grid", seed=1)
+    study.give({"n": 2})
+    assert sorted(asked(study).parameters["n"] for _ in range(4)) == [1, 2, 2, 3]  # type: ignore[type-var]
+    assert study.ask() is None
 
 
 def test_values_of_the_user_come_first() -> None:
@@ -286,6 +298,18 @@ def test_an_objective_may_stop_early() -> None:
     assert len(stopped) > 20
     assert all(trial.reason for trial in stopped)
     assert found.trial.curve.keys() == set(range(1, 10))
+
+
+def test_a_training_that_a_finding_stopped_is_a_stopped_trial() -> None:
+    def objective(parameters: dict[str, Any]) -> float:
+        if parameters["x"] > 0:
+            raise TrainingStopped("L105 diverged")
+        return float(parameters["x"])
+
+    found = tune(objective, X, trials=10, strategy="random", seed=1)
+    stopped = [trial for trial in found.study.trials if trial.parameters["x"] > 0]  # type: ignore[operator]
+    assert {(trial.state, trial.reason, trial.cause) for trial in stopped} == {
+        (TrialState.STOPPED, "L105 diverged", Cause.FINDING)}
 
 
 def test_a_function_that_always_fails_says_why() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 
 from barograph.tune.space import Space
@@ -22,12 +23,10 @@ class History:
         self.space, self.objectives = space, tuple(objectives)
         self.trials: list[Trial] = []
         self.running: dict[int, Trial] = {}
-        self.units: list[list[float]] = []
-        """Positions of the trials that ended, in the order in which they did, those of inherited ones first."""
         self.judged: list[tuple[Trial, int]] = []
         """Trials that ended and that models had predicted, with their index in `units`."""
-        self.losses: list[tuple[float, ...]] = []
-        """Their losses, one for each objective; infinite for a trial that failed, or that a finding stopped."""
+        self._units = array("d")
+        self._losses = array("d")
 
     def add(self, trial: Trial) -> None:
         """Take a new trial."""
@@ -39,14 +38,29 @@ class History:
         """Take the end of a trial."""
         self.running.pop(trial.number, None)
         if trial.origin.scores:
-            self.judged.append((trial, len(self.units)))
-        self.units.append(self.space.units(trial.parameters))
-        self.losses.append(losses_of(trial, self.objectives))
+            self.judged.append((trial, self.ended_count))
+        self.inherit(trial)
 
     def inherit(self, trial: Trial) -> None:
         """Take a trial of another study that is like this one."""
-        self.units.append(self.space.units(trial.parameters))
-        self.losses.append(losses_of(trial, self.objectives))
+        self._units.extend(self.space.units(trial.parameters))
+        self._losses.extend(losses_of(trial, self.objectives))
+
+    @property
+    def ended_count(self) -> int:
+        """Number of trials that ended, with inherited ones."""
+        return len(self._losses) // len(self.objectives)
+
+    def units(self, first: int = 0) -> array[float]:
+        """Return the positions of the trials that ended, from one on, one after another.
+
+        In the order in which they ended, inherited ones first.
+        """
+        return self._units[first * len(self.space):]
+
+    def losses(self, first: int = 0) -> array[float]:
+        """Return their losses, one for each objective; infinite for a trial that failed or that a finding stopped."""
+        return self._losses[first * len(self.objectives):]
 
 
 def losses_of(trial: Trial, objectives: Sequence[Objective]) -> tuple[float, ...]:

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from barograph.errors import BarographError, TuneError
+from barograph.errors import BarographError, TrainingStopped, TuneError
 from barograph.store.base import Store
 from barograph.tune.completion import common_failure
 from barograph.tune.parameter import Value
 from barograph.tune.space import Space
 from barograph.tune.spec import Completion, Stopping
 from barograph.tune.study import Study
-from barograph.tune.trial import Trial
+from barograph.tune.trial import Cause, Trial
 
 
 class RunningTrial:
@@ -129,6 +129,9 @@ def _run(study: Study, trial: Trial, objective: Callable[..., Any], *, takes_tri
     more = (RunningTrial(study, trial),) if takes_trial else ()
     try:
         values = objective(dict(trial.parameters), *more)
+    except TrainingStopped as stop:
+        study.stop(trial, str(stop), cause=Cause.FINDING)
+        study.tell(trial)
     except BarographError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the user's function raises is a failed trial

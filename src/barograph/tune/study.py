@@ -6,6 +6,7 @@ only one process can write a number. So a process that is killed loses nothing, 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import secrets
@@ -109,23 +110,24 @@ class Study:
             TuneError: A parent does not fit, or a criterion is wrong.
             StoreError: The store is unreachable.
         """
+        changes_end = completion is not None or trials is not None
         completion = completion or Completion()
         if trials is not None:
             completion = replace(completion, trials=trials)
         spec = StudySpec(
             space_from(space, constraints), objectives_from(maximize, minimize), strategy,
             secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
-        heritage = heritage_of([
-            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
-        if where is None:
-            return cls(spec, heritage=heritage, clock=clock)
-        store, clock = _store(where), clock or SystemClock()
-        if resume and _log(store, clock).new():
+        store, clock = None if where is None else _store(where), clock or SystemClock()
+        if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
             _check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
-            if found.spec.completion != completion:
+            if changes_end and found.spec.completion != completion:
                 found.extend(completion)
             return found
+        heritage = heritage_of([
+            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
+        if store is None:
+            return cls(spec, heritage=heritage, clock=clock)
         log = _log(store, clock)
         try:
             log.append("created", **spec.to_json(), heritage=heritage.to_json())
@@ -448,7 +450,7 @@ class Study:
             case "asked":
                 self._given = self._given[int(data["given"]):]
                 self._history.add(Trial(
-                    int(data["number"]), data["parameters"], Origin(**data["origin"]), job=data["job"],
+                    int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
                     started_unix=event.time_unix, beside=len(self._history.running)))
             case "told":
                 trial = self.trials[int(data["number"])]
@@ -489,6 +491,17 @@ def _check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
     if changes:
         raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
                            f"study with this one as a parent ({url}).")
+
+
+def _origin(data: Mapping[str, Any]) -> Origin:
+    origin = Origin(**data)
+    return origin if origin.scores else _shared(origin.proposer, origin.why, origin.bracket)
+
+
+@functools.lru_cache
+def _shared(proposer: str, why: str, bracket: int) -> Origin:
+    """Return one object for the many trials of equal origin."""
+    return Origin(proposer, why, bracket=bracket)
 
 
 def _texts(items: Iterable[object]) -> str:

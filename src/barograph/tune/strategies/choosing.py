@@ -34,11 +34,10 @@ def _models(spec: StudySpec) -> list[Model]:
     from barograph.tune.strategies.gp import GaussianModel
     from barograph.tune.strategies.tpe import TpeModel
 
-    match spec.strategy:
-        case "bayesian":
-            return [GaussianModel()]
-        case "tpe":
-            return [TpeModel()]
-        case "cma-es":
-            return [CmaModel()]
-    return [GaussianModel(), *([TpeModel()] if importlib.util.find_spec("optuna") else [])]
+    if spec.strategy == "tpe":
+        return [TpeModel(always=True)]
+    if spec.strategy == "cma-es":
+        return [CmaModel(always=True)]
+    if spec.strategy == "bayesian":
+        return [GaussianModel(always=True)]
+    return [GaussianModel(), *([TpeModel()] if importlib.util.find_spec("optuna") else []), CmaModel()]

@@ -9,6 +9,7 @@ Source: Hansen, "The CMA Evolution Strategy: A Tutorial", 2016, with its default
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -16,16 +17,22 @@ from barograph.tune.strategies.models import Data
 from barograph.tune.strategies.positions import Floats
 
 _TRIES = 20
+_LEAST_TRIALS = 100
 _LEAST_STEP = 1e-6
 _START_SIGMA = (0.02, 0.3)
 
 
 class CmaModel:
-    """See the module."""
+    """See the module.
 
-    name = "cma-es"
+    Args:
+        always: Whether to use it for any number of trials.
+    """
 
-    def __init__(self) -> None:
+    name, most = "cma-es", sys.maxsize
+
+    def __init__(self, *, always: bool = False) -> None:
+        self.least = 0 if always else _LEAST_TRIALS
         self._data: Data | None = None
         self._replayed: Floats = np.empty(0)
         self._mean: Floats = np.empty(0)
@@ -63,7 +70,7 @@ class CmaModel:
         """See `Model.proposal`."""
         data = self._data
         assert data is not None
-        if not self._sigma:
+        if self._sigma < _LEAST_STEP:
             return None
         factor = np.linalg.cholesky(self._covariance + 1e-12 * np.eye(len(self._mean)))
         for _ in range(_TRIES):

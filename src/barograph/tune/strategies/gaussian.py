@@ -21,8 +21,8 @@ import numpy as np
 from barograph.tune.strategies.positions import Floats
 
 _ROOT5 = math.sqrt(5.0)
-_JITTER = 1e-8
-_LOG_NOISE_MEAN, _LOG_NOISE_STD = -9.0, 2.5
+_JITTER = 1e-9
+_LOG_NOISE_MEAN, _LOG_NOISE_STD = -10.5, 3.0
 _LOG_SIGNAL_STD = 1.0
 _LOG_LENGTH_STD = 1.0
 _BOUND = 12.0

@@ -6,6 +6,7 @@ The scale of the objective and the kernel are those with which the process best 
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +27,16 @@ _KERNELS = ("matern", "rbf")
 
 
 class GaussianModel:
-    """See the module."""
+    """See the module.
 
-    name = "gp"
+    Args:
+        always: Whether to use it for any number of trials.
+    """
 
-    def __init__(self) -> None:
+    name, least = "gp", 0
+
+    def __init__(self, *, always: bool = False) -> None:
+        self.most = sys.maxsize if always else _MOST_OBSERVATIONS
         self._data: Data | None = None
         self._process: Process | None = None
         self._values: Floats = np.empty(0)
@@ -155,7 +161,7 @@ def _kept(losses: Floats, most: int) -> NDArray[np.intp]:
 def _log_h(z: Floats) -> Floats:
     """Return log(φ(z) + z Φ(z)), also far below 0."""
     found = np.empty_like(z)
-    plain = z > -4.0
+    plain = z > -10.0
     inner = z[plain]
     found[plain] = np.log(np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
                           + inner * 0.5 * _ERF(-inner / math.sqrt(2.0)))

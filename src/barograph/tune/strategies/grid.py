@@ -21,13 +21,17 @@ class GridSearch:
     def __init__(self, seed: int, points: int = _POINTS) -> None:
         self._seed, self._points = seed, points
         self._grid: list[dict[str, Value]] = []
+        self._looked = self._done = 0
 
     def propose(self, history: History, number: int) -> Proposal | None:
         """See `Strategy.propose`."""
         if not self._grid:
             self._grid = list(history.space.grid(self._points))
             generator(self._seed, 0, "grid").shuffle(self._grid)
-        return Proposal(dict(self._grid[number]), Origin("grid")) if number < len(self._grid) else None
+        # Trials of the user or of an import are no points of the grid.
+        self._done += sum(trial.origin.proposer == "grid" for trial in history.trials[self._looked:])
+        self._looked = len(history.trials)
+        return Proposal(dict(self._grid[self._done]), Origin("grid")) if self._done < len(self._grid) else None
 
     @property
     def has_converged(self) -> bool:

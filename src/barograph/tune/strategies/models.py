@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,26 +21,36 @@ class Data:
         losses: Their losses: finite, lower is better.
         pending: Positions of the trials that run.
         seen: Keys of all positions that were tried.
+        running: Keys of the pending ones.
     """
 
     positions: Positions
     units: Floats
     losses: Floats
     pending: Floats
-    seen: frozenset[bytes]
+    seen: Set[bytes]
+    running: frozenset[bytes]
 
     def may_be_tried(self, row: Floats) -> bool:
         """Return whether a position meets the constraints and is new."""
         space = self.positions.space
-        if self.positions.keys(row[None])[0] in self.seen:
+        key = self.positions.keys(row[None])[0]
+        if key in self.seen or key in self.running:
             return False
         return not space.constraints or space.allows(space.values(list(row)))
 
 
 class Model(Protocol):
-    """Proposes positions, and predicts how good one is."""
+    """Proposes positions, and predicts how good one is.
+
+    Attributes:
+        name: Its name.
+        least, most: For how many trials it is made.
+    """
 
     name: str
+    least: int
+    most: int
 
     def fit(self, data: Data) -> None:
         """Learn from the data."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.tune.history import History
 from barograph.tune.strategies.base import Proposal, drawn, generator
@@ -22,6 +23,8 @@ _WINDOW = 15
 _LEAST_JUDGED = 5
 _MOST_TRIALS, _STRIDE = 500, 250
 _DECIMALS = 4
+_MARGIN = 0.03
+"""By how much another model must have predicted better than the first one."""
 
 
 class Portfolio:
@@ -51,23 +54,23 @@ class Portfolio:
             self._positions = Positions(space)
         random = np.random.default_rng([self._seed, number])
         self._last = None
-        if space.size() and len(history.units) + len(history.running) >= space.size() and \
-                len({tuple(row) for row in history.units}) >= space.size():
+        data, losses = self._data(history, random)
+        asked = history.ended_count + len(history.running)
+        if space.size() and len(self._seen) + len(history.running) >= space.size() and \
+                len(self._seen | data.running) >= space.size():
             return None
-        losses = self._losses(history, random)
-        asked = len(history.units) + len(history.running)
-        data = self._data(history, losses)
         if asked < start_count(len(space)) or np.isfinite(losses).sum() < _LEAST_FINITE:
             return self._even(data, number)
-        models, why = self._ranked(history, losses)
-        for model in self._models:
+        fitting = [model for model in self._models if model.least <= asked <= model.most]
+        models, why = _ranked(fitting, errors_of(history, losses))
+        for model in fitting:
             model.fit(data)
         for model in models:
             row = model.proposal(random)
             if row is not None:
                 self._last = model
                 reason = "; ".join(filter(None, [why if model is models[0] else "", model.why]))
-                return Proposal(space.values(list(row)), Origin(model.name, reason, self._predicted(data, row)))
+                return Proposal(space.values(list(row)), Origin(model.name, reason, _predicted(fitting, data, row)))
         return self._random(data, number, Origin("random", "no model found a combination that was not tried"))
 
     def _even(self, data: Data, number: int) -> Proposal:
@@ -93,62 +96,59 @@ class Portfolio:
         draw = generator(self._seed, number).random
         return Proposal(drawn(space, lambda: [draw() for _ in range(len(space))]), origin)
 
-    def _losses(self, history: History, random: np.random.Generator) -> Floats:
-        """Return one loss for each trial: with several objectives weighted by random weights, drawn for each trial.
-
-        Source: Knowles, "ParEGO", 2006.
-        """
-        table = np.array(history.losses, dtype=float).reshape(-1, len(history.objectives))
-        if table.shape[1] == 1:
-            return np.asarray(table[:, 0])
-        finite = np.isfinite(table).all(axis=1)
-        if not finite.any():
-            return np.full(len(table), math.inf)
-        low, high = table[finite].min(axis=0), table[finite].max(axis=0)
-        scaled = (table - low) / np.where(high > low, high - low, 1.0)
-        weights = random.dirichlet(np.ones(table.shape[1]))
-        weighted = weights * np.where(finite[:, None], scaled, 0.0)
-        return np.where(finite, weighted.max(axis=1) + 0.05 * weighted.sum(axis=1), math.inf)
-
-    def _data(self, history: History, losses: Floats) -> Data:
+    def _data(self, history: History, random: np.random.Generator) -> tuple[Data, Floats]:
+        """Return what the models learn from, and one loss for each trial that ended."""
         assert self._positions is not None
-        for row in history.units[self._seen_count:]:
-            self._seen.add(self._key(row))
-        self._seen_count = len(history.units)
-        running = [history.space.units(trial.parameters) for trial in history.running.values()]
+        positions, size = self._positions, len(history.space)
+        fresh = positions.snapped(np.array(history.units(self._seen_count)).reshape(-1, size))
+        self._seen.update(positions.keys(fresh))
+        self._seen_count += len(fresh)
+        running = positions.snapped(np.array([history.space.units(trial.parameters)
+                                              for trial in history.running.values()]).reshape(-1, size))
+        losses = _weighted(np.array(history.losses()).reshape(-1, len(history.objectives)), random)
         first = max(0, (len(losses) - _MOST_TRIALS) // _STRIDE * _STRIDE)
-        units = self._positions.snapped(np.array(history.units[first:]).reshape(-1, len(history.space)))
-        losses = losses[first:]
-        finite = np.isfinite(losses)
+        units, latest = positions.snapped(np.array(history.units(first)).reshape(-1, size)), losses[first:]
+        finite = np.isfinite(latest)
         # A trial that failed counts like the worst one.
-        losses = np.where(finite, losses, losses[finite].max() if finite.any() else 0.0)
-        pending = np.array(running).reshape(-1, len(history.space))
-        return Data(self._positions, units, losses, self._positions.snapped(pending),
-                    frozenset(self._seen | {self._key(row) for row in running}))
+        latest = np.where(finite, latest, latest[finite].max() if finite.any() else 0.0)
+        return Data(positions, units, latest, running, self._seen, frozenset(positions.keys(running))), losses
 
-    def _key(self, row: Sequence[float]) -> bytes:
-        assert self._positions is not None
-        return self._positions.keys(self._positions.snapped(np.array([row])))[0]
 
-    def _predicted(self, data: Data, row: Floats) -> dict[str, float]:
-        """Return for each model which share of the trials it expects to be better than a position."""
-        if len(self._models) < 2:
-            return {}
-        found = {}
-        for model in self._models:
-            scores = model.scores(np.vstack([data.units, row[None]]))
-            found[model.name] = round(float((scores[:-1] < scores[-1]).mean()), _DECIMALS)
-        return found
+def _weighted(table: Floats, random: np.random.Generator) -> Floats:
+    """Return one loss for each trial: with several objectives weighted by random weights, drawn for each proposal.
 
-    def _ranked(self, history: History, losses: Floats) -> tuple[list[Model], str]:
-        """Return the models, the one that has predicted best first, and the reason."""
-        errors = errors_of(history, losses)
-        if len(self._models) < 2 or len(errors) < _LEAST_JUDGED:
-            return list(self._models), ""
-        mean = {model.name: sum(error[model.name] for error in errors) / len(errors) for model in self._models}
-        ranked = sorted(self._models, key=lambda model: mean[model.name])
-        return ranked, "predicted ranks off by " + ", ".join(
-            f"{mean[model.name]:.0%} ({model.name})" for model in ranked)
+    Source: Knowles, "ParEGO", 2006.
+    """
+    if table.shape[1] == 1:
+        return np.asarray(table[:, 0])
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=1))
+    if not finite.any():
+        return np.full(len(table), math.inf)
+    low, high = table[finite].min(axis=0), table[finite].max(axis=0)
+    scaled = (np.where(finite[:, None], table, low) - low) / np.where(high > low, high - low, 1.0)
+    weighted = random.dirichlet(np.ones(table.shape[1])) * scaled
+    return np.where(finite, weighted.max(axis=1) + 0.05 * weighted.sum(axis=1), math.inf)
+
+
+def _predicted(models: Sequence[Model], data: Data, row: Floats) -> dict[str, float]:
+    """Return for each model which share of the trials it expects to be better than a position."""
+    if len(models) < 2:
+        return {}
+    found = {}
+    for model in models:
+        scores = model.scores(np.vstack([data.units, row[None]]))
+        found[model.name] = round(float((scores[:-1] < scores[-1]).mean()), _DECIMALS)
+    return found
+
+
+def _ranked(models: Sequence[Model], errors: Sequence[Mapping[str, float]]) -> tuple[list[Model], str]:
+    """Return the models, the one that has predicted best first, and the reason."""
+    judged = [error for error in errors if all(model.name in error for model in models)]
+    if len(models) < 2 or len(judged) < _LEAST_JUDGED:
+        return list(models), ""
+    mean = {model.name: sum(error[model.name] for error in judged) / len(judged) for model in models}
+    ranked = sorted(models, key=lambda model: mean[model.name] - _MARGIN * (model is models[0]))
+    return ranked, "predicted ranks off by " + ", ".join(f"{mean[model.name]:.0%} ({model.name})" for model in ranked)
 
 
 def start_count(size: int) -> int:

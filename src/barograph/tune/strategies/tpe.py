@@ -5,6 +5,7 @@ So nothing but our own events decides what is proposed. Optuna writes nothing an
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -19,6 +20,8 @@ from barograph.tune.strategies.positions import Floats
 
 _TRIES = 5
 _MOST_TRIALS, _STRIDE = 400, 200
+_MOST_ASKED = 1000
+"""Beyond, a proposal would take longer than many functions."""
 _MOST_INTEGERS = 12
 """Integers from more values are positions between 0 and 1 for Optuna, so that their scale holds."""
 
@@ -26,13 +29,17 @@ _MOST_INTEGERS = 12
 class TpeModel:
     """See the module.
 
+    Args:
+        always: Whether to use it for any number of trials.
+
     Raises:
         MissingExtra: Optuna is not installed.
     """
 
-    name = "tpe"
+    name, least = "tpe", 0
 
-    def __init__(self) -> None:
+    def __init__(self, *, always: bool = False) -> None:
+        self.most = sys.maxsize if always else _MOST_ASKED
         self._optuna = optuna()
         self._data: Data | None = None
         self._densities: Densities | None = None
