@@ -120,7 +120,8 @@ def _shares(ranked: Floats, codes: NDArray[np.int64], groups: int) -> Floats:
     total = (centered**2).sum(axis=1)
     between = ((centered @ member) ** 2 / counts).sum(axis=1)
     explained = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-    return 1.0 - (1.0 - explained) * (runs - 1) / (runs - groups)
+    shares: Floats = 1.0 - (1.0 - explained) * (runs - 1) / (runs - groups)
+    return shares
 
 
 def ranks(values: Floats) -> Floats:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.run_columns import COLOR, RunColumn, columns_in, usual_columns
-from barograph.experiments.schema import FINDINGS
+from barograph.experiments.schema import FINDINGS, ITEMS, NAMES, TAGS
 from barograph.experiments.search.hints import hints
 from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.search.syntax import And, Search
@@ -138,6 +138,15 @@ def differing_columns(columns: Sequence[RunColumn], chosen: Sequence[str]) -> li
     """Return the chosen columns in which the runs differ; those of no run are left out, too."""
     known = {column.name: column for column in columns}
     return [name for name in chosen if name in known and known[name].differs]
+
+
+def colors_at(connection: Connection, places: Sequence[str]) -> dict[str, str]:
+    """Return the colors that users chose for the runs at these URLs, by URL."""
+    statement = select(ITEMS.c.place, TAGS.c.text).join(TAGS, TAGS.c.item_id == ITEMS.c.id).join(
+        NAMES, NAMES.c.id == TAGS.c.name_id)
+    rows = connection.execute(statement.where(
+        NAMES.c.text == COLOR.removeprefix("tags."), ITEMS.c.place.in_(places), ITEMS.c.deleted_unix.is_(None)))
+    return {place: color for place, color in rows if color}
 
 
 def _column(table: ComponentTable, name: str) -> Sequence[Any]:

@@ -18,7 +18,14 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.recent import recent_runs
 from barograph.experiments.run_columns import columns_in, usual_columns
 from barograph.experiments.run_groups import members_of_group, run_groups
-from barograph.experiments.run_listing import RunPage, differing_columns, found_runs, run_page, search_with
+from barograph.experiments.run_listing import (
+    RunPage,
+    colors_at,
+    differing_columns,
+    found_runs,
+    run_page,
+    search_with,
+)
 from barograph.experiments.run_points import run_importances, run_points
 from barograph.experiments.search.completing import completions_at, problem_in
 from barograph.experiments.search.syntax import Search
@@ -63,7 +70,8 @@ class RunLists:
     def routes(self) -> list[Route]:
         """Return the routes."""
         asked: tuple[Callable[[Request], Any], ...] = (
-            self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now)
+            self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now,
+            self.colors)
         return [*(Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked),
                 Route("/api/color", self.color, methods=["POST"])]
 
@@ -134,6 +142,18 @@ class RunLists:
             live, count = live + found.live_count, count + found.count
         return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
                 "indexing": indexing}
+
+    def colors(self, request: Request) -> Any:
+        """The colors that users chose for runs, by key; a run without one is left out."""
+        by_root: dict[int, dict[str, str]] = {}
+        for key in request.query_params.getlist("run")[:MOST_ROWS]:
+            place = self._places.place_of(key)
+            by_root.setdefault(int(key.partition("/")[0]), {})[place] = key
+        found = {}
+        for number, keys in by_root.items():
+            with self._indexes.catalog(self._places.roots[number]).reading() as connection:
+                found.update({keys[place]: color for place, color in colors_at(connection, list(keys)).items()})
+        return found
 
     async def color(self, request: Request) -> Response:
         """Set or remove the color of a run, as its tag `color`."""
