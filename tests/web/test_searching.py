@@ -43,6 +43,13 @@ def test_the_verdict_of_groups_is_the_one_that_compare_prints(many: Client, tmp_
         (group.name, group.mean, group.low) for group in expected.groups]
 
 
+def test_nan_is_no_missing_value(many: Client, tmp_path: Path) -> None:
+    catalog_at(tmp_path).tell(component("broken", kind="run", metrics={"acc": float("nan")}))
+
+    row = many.get("/api/search?q=name+=+'broken'&column=metrics.acc.last&column=params.width").json["rows"][0]
+    assert row["values"] == ["NaN", None]
+
+
 def test_a_group_opens_to_its_runs(many: Client) -> None:
     found = asked(many, "search", by="params.width", metric="acc", group="16", order="metrics.acc.last desc")
 

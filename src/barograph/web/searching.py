@@ -201,5 +201,11 @@ def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response
 
 
 def _page_to_json(root: Root, page: RunPage) -> dict[str, Any]:
-    rows = [{"key": root.key_of(run.place), **plain(run)} for run in page.runs]
+    rows = [{"key": root.key_of(run.place), **plain(run), "values": [_cell(value) for value in run.values]}
+            for run in page.runs]
     return {"count": page.count, "columns": list(page.columns), "rows": rows, "hints": list(page.hints)}
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a list; NaN as text, because None is no value."""
+    return "NaN" if value != value else plain(value)

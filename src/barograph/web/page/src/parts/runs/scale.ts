@@ -43,7 +43,7 @@ export function scaleOf(values: readonly unknown[], log: boolean): Scale {
     to += pad;
   }
   const share = (value: unknown) => (fits(value) ? (up(value) - from) / (to - from) : NaN);
-  const ticks = (log ? logTicks(from, to) : linearTicks(from, to)).map((value) => ({ share: share(value), label: figure(value) }));
+  const ticks = (log ? logTicks(from, to) : linearTicks(from, to, values.every((value) => !fits(value) || Number.isInteger(value)))).map((value) => ({ share: share(value), label: figure(value) }));
   return { share, invert: (at) => down(from + at * (to - from)), low, high, ticks, texts: null, left };
 }
 
@@ -59,8 +59,8 @@ function ofTexts(values: readonly unknown[], there: string[]): Scale {
   };
 }
 
-function linearTicks(from: number, to: number): number[] {
-  const rough = (to - from) / 5, power = 10 ** Math.floor(Math.log10(rough));
+function linearTicks(from: number, to: number, whole = false): number[] {
+  const rough = Math.max((to - from) / 5, whole ? 1 : 0), power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough)!;
   const found: number[] = [];
   for (let at = Math.ceil(from / step); at * step <= to; at++) found.push(Number((at * step).toPrecision(12)));
