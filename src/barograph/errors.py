@@ -248,7 +248,13 @@ class StillNeeded(CatalogError):
 
 
 class SearchError(CatalogError, ValueError):
-    """A search is invalid."""
+    """A search is invalid.
+
+    Attributes:
+        position: Position of the problem in the search, from 0; None if the search as a whole is invalid.
+    """
+
+    position: int | None = None
 
 
 class JobError(BarographError):
