@@ -18,6 +18,7 @@ from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.queries.run_list import runs_in
 from barograph.web.answers import error_answer, json_answer, number_in
+from barograph.web.charting import charting_routes
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -78,6 +79,7 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots),
+              *charting_routes(opened),
               *about_runs, *page_routes()]
     return Starlette(
         routes=routes,

@@ -63,7 +63,7 @@ def metric_name(text: str) -> str:
         >>> metric_name("loss:total"), metric_name("loss:kl (eval)"), metric_name("scalar:val/acc"), metric_name("acc")
         ('loss', 'eval_loss.kl', 'val/acc', 'acc')
     """
-    found = _key_and_mode(text)
+    found = key_and_mode(text)
     return text if found is None or found[0].kind not in METRIC_KINDS else Metric(*found, "").name
 
 
@@ -72,7 +72,7 @@ def series_named(run: RunReader, text: str) -> tuple[Key, str, Mode] | None:
 
     Of a tensor that is its norm. Without a mode in the text, training comes first.
     """
-    found = _key_and_mode(text)
+    found = key_and_mode(text)
     if found is None or not run.keys(found[0].kind, glob.escape(found[0].path)):
         return None
     key, mode = found
@@ -85,7 +85,13 @@ def series_named(run: RunReader, text: str) -> tuple[Key, str, Mode] | None:
     return None
 
 
-def _key_and_mode(text: str) -> tuple[Key, Mode] | None:
+def key_and_mode(text: str) -> tuple[Key, Mode] | None:
+    """Return key and mode of the text that `show` and `keys` print; None if it is no key.
+
+    Example:
+        >>> key_and_mode("loss:kl (eval)")
+        (Key(kind=<Kind.LOSS: 'loss'>, path='kl'), <Mode.EVAL: 'eval'>)
+    """
     mode = next((mode for mode in Mode if text.endswith(f" ({mode})")), Mode.TRAIN)
     try:
         return key_from_text(text.removesuffix(f" ({mode})")), mode
