@@ -14,10 +14,11 @@ from barograph.errors import SettingsError, UnknownKey, nearest
 from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
 from barograph.queries.chart_names import chart_names as chart_names
+from barograph.runs.format.curves_file import SeriesName as PlainName
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.curves import curves
 from barograph.runs.reading.envelope import Envelope, envelope_of_columns
-from barograph.runs.reading.metrics import Metric, key_and_mode, metric_name, metrics_in
+from barograph.runs.reading.metrics import key_and_mode, metric_name, metric_of, series_by_name
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
@@ -152,7 +153,7 @@ def chart_lines(
     if points < 2:
         raise SettingsError(f"points is {points}; a line needs at least 2.")
     axis = axis or Axis()
-    known = run.once("metrics", lambda: metrics_in(run))
+    known = _known(run)
     wanted = {name: found for name in names if (found := _resolved(known, name)) is not None}
     envelopes: dict[SeriesName, Envelope] = {}
     for kind in dict.fromkeys(series.key.kind for series in wanted.values()):
@@ -169,19 +170,23 @@ def chart_lines(
 
 def unknown_line(run: RunReader, name: str) -> str:
     """Return the sentence that a run has no such line, with the nearest name."""
-    return f'This run has no "{name}". {nearest(name, run.once("metrics", lambda: metrics_in(run)))}'
+    return f'This run has no "{name}". {nearest(name, _known(run))}'
 
 
-def _resolved(known: Mapping[str, Metric], name: str) -> SeriesName | None:
+def _known(run: RunReader) -> Mapping[str, PlainName]:
+    return run.once("metrics", lambda: series_by_name(run))
+
+
+def _resolved(known: Mapping[str, PlainName], name: str) -> SeriesName | None:
     metric = known.get(name) or known.get(metric_name(name))
     if metric is not None:
-        return SeriesName(metric.key, metric.mode, metric.optimizer)
+        return SeriesName(*metric_of(metric))
     found = key_and_mode(name)
     return None if found is None else SeriesName(*found, "")
 
 
 def _first_of(
-    envelopes: Iterable[SeriesName], wanted: SeriesName, metric: Metric | None
+    envelopes: Iterable[SeriesName], wanted: SeriesName, metric: PlainName | None
 ) -> SeriesName | None:
     """Return the series of a key that has been recorded in another mode or for another optimizer, training first."""
     if metric is not None:
@@ -217,9 +222,10 @@ def _positions_of(run: RunReader, name: str) -> Series:
     Raises:
         UnknownKey: The run has no such metric.
     """
-    metric = run.once("metrics", lambda: metrics_in(run)).get(name)
-    if metric is None:
+    series = _known(run).get(name)
+    if series is None:
         raise UnknownKey(unknown_line(run, name))
+    metric = metric_of(series)
     return run.series(metric.key, mode=metric.mode, optimizer=metric.optimizer or None)
 
 

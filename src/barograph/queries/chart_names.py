@@ -14,9 +14,10 @@ from barograph.errors import SettingsError
 from barograph.model.key import Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
+from barograph.runs.format.curves_file import SeriesName
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.reading.inventory import natural_order
-from barograph.runs.reading.metrics import HYPERPARAMETER, Metric, metrics_in
+from barograph.runs.reading.metrics import HYPERPARAMETER, series_by_name
 from barograph.runs.reading.one_worker import workers_in
 from barograph.runs.reading.reader import RunReader
 
@@ -119,7 +120,7 @@ def chart_list(run: RunReader, search: str = "", *, pinned: Sequence[str] = (), 
         SettingsError: `search` is not a regular expression.
         StoreError: The store cannot be read.
     """
-    groups = run.once("chart groups", lambda: _groups(_chart_names(run)))
+    groups = run.once("chart groups", lambda: _groups(chart_names(run)))
     matches = _pattern(search)
     found = [title for title, names in groups.items() if any(matches(name) for name in names)] if search else [*groups]
     first = [title for title in pinned if title in groups and (not search or any(map(matches, groups[title])))]
@@ -170,19 +171,19 @@ def _pattern(search: str) -> Any:
 
 
 def _chart_names(run: RunReader) -> list[str]:
-    known = metrics_in(run)
+    known = series_by_name(run)
     # The only loss is known by the name of its key, too; and the total of one loss is that loss.
-    twins = {metric.name for name, metric in known.items() if metric.name != name}
-    losses: dict[tuple[Mode, str], list[Metric]] = {}
-    for metric in known.values():
-        if metric.key.kind is Kind.LOSS:
-            losses.setdefault((metric.mode, metric.optimizer), []).append(metric)
-    for several in losses.values():
-        totals = [metric for metric in several if metric.key.path == "total"]
-        if totals and len({metric.key for metric in several}) == 2:
-            twins |= {metric.name for metric in several if metric.key.path != "total"}
-    names = [name for name, metric in known.items()
-             if name not in twins and not metric.key.path.startswith(HYPERPARAMETER)]
+    losses: dict[tuple[str, str], dict[SeriesName, list[str]]] = {}
+    for name, series in known.items():
+        if series.kind == Kind.LOSS:
+            losses.setdefault((series.mode, series.optimizer), {}).setdefault(series, []).append(name)
+    names = []
+    for _, several in sorted(losses.items(), key=lambda item: item[0][0] != Mode.TRAIN):
+        total = next((series for series in several if series.path == "total"), None)
+        shown = [total] if total is not None and len(several) == 2 else [*several]
+        names += [min(several[series], key=len) for series in shown]
+    names += sorted(name for name, series in known.items()
+                    if series.kind == Kind.SCALAR and not series.path.startswith(HYPERPARAMETER))
     return [*names, *_plain_names(run, (Kind.LEARNING_RATE,))]
 
 
@@ -196,7 +197,7 @@ def _all_names(run: RunReader) -> list[str]:
     for kind in _TENSORS:
         paths = dictionary_column(run.arrow(kind, columns=("path",)), "path")
         tensors += [f"{kind.value}:{paths.texts[code]}" for code in np.unique(paths.codes).tolist()]
-    metrics = (name for name in _chart_names(run) if not name.startswith(f"{Kind.LEARNING_RATE.value}:"))
+    metrics = (name for name in chart_names(run) if not name.startswith(f"{Kind.LEARNING_RATE.value}:"))
     return sorted({*metrics, *_plain_names(run, _OTHERS), *tensors})
 
 

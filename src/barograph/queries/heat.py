@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from barograph.errors import UnknownName, nearest
@@ -114,22 +113,20 @@ class _Cells:
 
 def _cells(run: RunReader, kind: Kind, layers: Sequence[str]) -> _Cells:
     table = run.arrow(kind, mode=Mode.TRAIN, columns=("path", "step", "min", "max", *_COLUMNS))
-    table = table.filter(table["count"].is_valid()) if len(table) else table
-    steps = np.unique(table["step"].to_numpy())
-    if not len(steps):
-        return _Cells(steps, {})
     paths = dictionary_column(table, "path")
     place = {path: number for number, path in enumerate(layers)}
-    row = np.array([place.get(layer_path(Key(kind, path)) or "", -1) for path in paths.texts])[paths.codes]
-    # Tensors of no known layer.
-    table, row = (table, row) if (row >= 0).all() else (table.filter(pa.array(row >= 0)), row[row >= 0])
+    row = np.array([place.get(layer_path(Key(kind, path)) or "", -1) for path in paths.texts], np.int64)[paths.codes]
+    # Plain numbers have no count.
+    kept = np.flatnonzero((row >= 0) & table["count"].is_valid().to_numpy())
+    row, row_steps = row[kept], table["step"].to_numpy()[kept]
+    of_row = {name: table[name].to_numpy()[kept].astype(np.float64) for name in ("min", "max", *_COLUMNS)}
+    steps = np.unique(row_steps)
     shape = (len(layers), len(steps))
-    cell = row * len(steps) + np.searchsorted(steps, table["step"].to_numpy())
-    sums = {name: np.bincount(cell, table[name].to_numpy().astype(np.float64), shape[0] * shape[1])
-            .astype(np.float64).reshape(shape) for name in _COLUMNS}
+    cell = row * len(steps) + np.searchsorted(steps, row_steps)
+    sums = {name: np.bincount(cell, of_row[name], shape[0] * shape[1]).astype(np.float64).reshape(shape)
+            for name in _COLUMNS}
     largest = np.full(shape[0] * shape[1], np.nan)
-    np.fmax.at(largest, cell, np.where(_finite({name: table[name].to_numpy() for name in _COLUMNS}) > 0,
-                                       np.maximum(np.abs(table["min"].to_numpy()), np.abs(table["max"].to_numpy())),
+    np.fmax.at(largest, cell, np.where(_finite(of_row) > 0, np.maximum(np.abs(of_row["min"]), np.abs(of_row["max"])),
                                        np.nan))
     return _Cells(steps, {**sums, "max_abs": largest.reshape(shape)})
 
