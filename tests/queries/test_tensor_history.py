@@ -78,3 +78,12 @@ def test_units_are_those_of_the_last_step_that_has_them(diary: Any) -> None:
     assert (found.zeros, found.rms) == ((1.0, 0.25), (0.0, 2.0))
     with pytest.raises(UnknownStep):
         units_at(run, Key(Kind.OUTPUT, "fc"), 3)
+
+
+def test_a_tensor_of_zeros_has_columns_without_rows(diary: Any) -> None:
+    for number in range(3):
+        diary.step(number, {}, {"output:relu": [0.0, 0.0]})
+
+    found = exponent_map(diary.ended(), Key(Kind.OUTPUT, "relu"))
+
+    assert (found.steps, found.exponents, found.zeros) == (((0, 0), (1, 1), (2, 2)), (), (1.0, 1.0, 1.0))

@@ -125,7 +125,7 @@ def step_record(run: RunReader, step: int) -> StepRecord:
         numbers = {str(key): value for kind in sorted(view.kinds - _COUNTED)
                    for key, value in sorted(view.scalars(kind).items())}
         tensors = [
-            TensorRow(str(subject.key), subject.layer, seen.l2, seen.mean_abs, seen.min if seen.finite else np.nan,
+            TensorRow(str(subject.key), subject.layer, seen.l2 if seen.finite else np.nan, seen.mean_abs, seen.min if seen.finite else np.nan,
                       seen.max if seen.finite else np.nan, seen.sparsity, seen.nonfinite, seen.count)
             for kind in _KINDS for subject, seen in view.summaries(kind)
         ]

@@ -38,7 +38,8 @@ class ExponentMap:
     Attributes:
         key: Key of the tensor.
         steps: First and last step with a histogram of each column.
-        exponents: The powers, ascending without gaps: a row for 2**e <= |x| < 2**(e + 1).
+        exponents: The powers, ascending without gaps: a row for 2**e <= |x| < 2**(e + 1). () if all is zero, NaN or
+            infinite.
         shares: For each column, the share of the elements in each row, from 0 to 1.
         zeros, nonfinite: For each column, the share of elements that are zero, and that are NaN or infinite.
         count: Number of elements of the tensor.
@@ -134,7 +135,10 @@ def exponent_map(run: RunReader, key: Key, *, columns: int = MOST_COLUMNS) -> Ex
     """
     table = run.arrow(key.kind, frozenset({key.path}), mode=Mode.TRAIN, columns=(
         "step", "count", "nan", "posinf", "neginf", "zeros", "exponents", "exponent_counts"))
-    table = table.filter(table["exponents"].is_valid()) if len(table) else table
+    if len(table):
+        # What is all zero, NaN or infinite has no bins to store.
+        empty = sum(table[name].to_numpy() for name in ("zeros", "nan", "posinf", "neginf")) == table["count"].to_numpy()
+        table = table.filter(np.logical_or(table["exponents"].is_valid().to_numpy(), empty))
     if not len(table):
         raise UnknownKey(f"No histogram of {key} was recorded.")
     row_steps = table["step"].to_numpy()
@@ -150,7 +154,7 @@ def exponent_map(run: RunReader, key: Key, *, columns: int = MOST_COLUMNS) -> Ex
     nonzero = np.maximum(count - zeros - broken, 0.0)
     scale = np.divide(nonzero, sampled, out=np.zeros(width), where=sampled > 0) / np.maximum(count, 1.0)
     filled = np.flatnonzero(bins.any(axis=0))
-    low, high = (int(filled[0]), int(filled[-1])) if len(filled) else (_BIAS, _BIAS)
+    low, high = (int(filled[0]), int(filled[-1])) if len(filled) else (_BIAS, _BIAS - 1)
     shares = bins[:, low:high + 1] * scale[:, None]
     return ExponentMap(
         str(key), tuple((int(steps[first]), int(steps[stop - 1]))

@@ -1,6 +1,5 @@
 import uPlot from "uplot";
-import { TIME_TICKS, inUnit, span, type Unit } from "./units";
-import { figure } from "../lib/format";
+import { TIME_TICKS, span, ticksIn, type Unit } from "./units";
 import type { Span } from "./series";
 
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
@@ -22,8 +21,8 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
     },
     axes: [
       { ...axis, ticks: { stroke: grid, width: 1, size: 4 }, size: 26, space: 60, ...(style.time ? { incrs: TIME_TICKS } : {}),
-        values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : style.time ? span(tick) : figure(tick))) },
-      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : inUnit(tick, style.unit))) },
+        values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "")) },
+      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit) },
     ],
     series: [{}, ...style.strokes.map(({ label, color, width, dash, points }): uPlot.Series => ({
       label, stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),

@@ -83,7 +83,7 @@ export function smoothed(line: Line, window: number): [number[], (number | null)
 }
 
 /** Range of the y axis: of all points, or without outliers of each line; and the number of points beyond it. */
-export function rangeOf(table: uPlot.AlignedData, count: number, xs: Span | undefined, { log, outliers }: { log: boolean; outliers: boolean }): { range: Span; beyond: number; below: number } {
+export function rangeOf(table: uPlot.AlignedData, count: number, xs: Span | undefined, { log, outliers }: { log: boolean; outliers: boolean }): { range: Span; beyond: number; below: number; drawn: number } {
   let low = Infinity, high = -Infinity, below = 0;
   const seen: number[][] = [];
   for (let line = 1; line <= count; line += 1) {
@@ -100,14 +100,15 @@ export function rangeOf(table: uPlot.AlignedData, count: number, xs: Span | unde
     low = Math.min(low, least);
     high = Math.max(high, most);
   }
-  if (low > high) return { range: log ? [0.1, 1] : [0, 1], beyond: 0, below };
+  if (low > high) return { range: log ? [0.1, 1] : [0, 1], beyond: 0, below, drawn: 0 };
   const beyond = outliers ? 0 : seen.reduce((sum, mine) => sum + mine.filter((value) => value < low || value > high).length, 0);
+  const drawn = seen.reduce((sum, mine) => sum + mine.length, 0);
   if (log) {
     const pad = (high / low) ** 0.04;
-    return { range: low === high ? [low / 2, high * 2] : [low / pad, high * pad], beyond, below };
+    return { range: low === high ? [low / 2, high * 2] : [low / pad, high * pad], beyond, below, drawn };
   }
   const pad = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;
-  return { range: [low - pad, high + pad], beyond, below };
+  return { range: [low - pad, high + pad], beyond, below, drawn };
 }
 
 function extremes(values: number[]): Span {
