@@ -212,4 +212,6 @@ def _groups(names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     for name in names:
         title = _OF_A_SET.sub("", name)
         found.setdefault(title, []).append(name)
-    return {title: tuple(sorted(several, key=lambda name: name != title)) for title, several in found.items()}
+    # The loss first, then by title.
+    titles = sorted(found, key=lambda title: (title.partition(".")[0] != "loss", title))
+    return {title: tuple(sorted(found[title], key=lambda name: name != title)) for title in titles}

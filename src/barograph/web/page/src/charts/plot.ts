@@ -21,8 +21,8 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
     },
     axes: [
       { ...axis, ticks: { stroke: grid, width: 1, size: 4 }, size: 26, space: 60, ...(style.time ? { incrs: TIME_TICKS } : {}),
-        values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "")) },
-      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit) },
+        values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "", style.logX)), ...(style.logX ? { filter: fewOf } : {}) },
+      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY) },
     ],
     series: [{}, ...style.strokes.map(({ label, color, width, dash, points }): uPlot.Series => ({
       label, stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),
@@ -47,6 +47,13 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
   }, data, box);
   listen(plot, now, calls);
   return plot;
+}
+
+/** Of the ticks of a log axis the powers of ten, and if there are few, 2 and 5 times these. */
+function fewOf(_: uPlot, ticks: number[]): (number | null)[] {
+  const lead = (tick: number) => Number(Math.abs(tick).toExponential(0)[0]);
+  const powers = ticks.filter((tick) => tick !== 0 && lead(tick) === 1).length;
+  return ticks.map((tick) => (tick === 0 || lead(tick) === 1 || (powers < 4 && (lead(tick) === 2 || lead(tick) === 5)) ? tick : null));
 }
 
 /** NaN and infinities: a red band over the whole height, with a mark at the top that is wide enough to be seen. */

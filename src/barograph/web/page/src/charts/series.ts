@@ -122,12 +122,12 @@ function extremes(values: number[]): Span {
 
 /** Range of a line without outliers: within three times the distance between its quartiles (Tukey's outer fences). */
 function usual(values: number[], log: boolean): Span {
-  const sorted = values.map((value) => (log ? Math.log(value) : value)).sort((a, b) => a - b);
-  const quantile = (q: number) => sorted[Math.round(q * (sorted.length - 1))]!;
+  const sorted = [...values].sort((a, b) => a - b), of = (value: number) => (log ? Math.log(value) : value);
+  const quantile = (q: number) => of(sorted[Math.round(q * (sorted.length - 1))]!);
   const wide = 3 * (quantile(0.75) - quantile(0.25));
-  const inside = wide > 0 ? sorted.filter((value) => value >= quantile(0.25) - wide && value <= quantile(0.75) + wide) : sorted;
-  const [low, high] = [inside[0]!, inside.at(-1)!];
-  return log ? [Math.exp(low), Math.exp(high)] : [low, high];
+  // Of a line that is constant nearly everywhere, all but the rarest values.
+  const [low, high] = wide > 0 ? [quantile(0.25) - wide, quantile(0.75) + wide] : [quantile(0.03), quantile(0.97)];
+  return [sorted.find((value) => of(value) >= low)!, sorted.findLast((value) => of(value) <= high)!];
 }
 
 /** Where NaN and infinities are, on the x axis. */

@@ -26,7 +26,7 @@ export function span(secs: number): string {
 }
 
 /** Numbers of an axis: as many digits as tell neighbors apart, thousands as k, M, G. */
-export function ticksIn(ticks: readonly (number | null)[], unit: Unit): string[] {
+export function ticksIn(ticks: readonly (number | null)[], unit: Unit, log = false): string[] {
   const there = ticks.filter((tick): tick is number => tick !== null);
   const most = Math.max(...there.map(Math.abs), 0);
   const gap = Math.min(...there.slice(1).map((tick, at) => Math.abs(tick - there[at]!)).filter((wide) => wide > 0), Infinity);
@@ -35,13 +35,15 @@ export function ticksIn(ticks: readonly (number | null)[], unit: Unit): string[]
     if (unit === "secs" || unit === "bytes") return inUnit(tick, unit);
     const percent = unit === "percent" ? "%" : "";
     if (tick === 0) return `0${percent}`;
+    const [size, sign] = prefix(log ? Math.abs(tick) : most);
     // On a log axis neighbors differ by their size, and each is short by itself.
-    if (!Number.isFinite(gap) || most / gap > 1e4 || most < 1e-3) return figure(Number(tick.toPrecision(3))) + percent;
-    const [size, sign] = most >= 1e9 ? [1e9, "G"] : most >= 1e6 ? [1e6, "M"] : most >= 1e4 ? [1e3, "k"] : [1, ""];
+    if (log || !Number.isFinite(gap) || most / gap > 1e4 || most < 1e-3) return `${figure(Number((tick / size).toPrecision(3)))}${sign}${percent}`;
     const digits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(gap / size) - 1e-9)));
     return `${(tick / size).toLocaleString("en-US", { maximumFractionDigits: digits })}${sign}${percent}`;
   });
 }
+
+const prefix = (size: number): [number, string] => (size >= 1e15 ? [1, ""] : size >= 1e9 ? [1e9, "G"] : size >= 1e6 ? [1e6, "M"] : size >= 1e4 ? [1e3, "k"] : [1, ""]);
 
 /** Distances between ticks of an axis of seconds. */
 export const TIME_TICKS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
