@@ -46,7 +46,7 @@ def recording_cost(run: RunReader) -> RecordingCost:
     """
     costs = [state.last.cost for state in glance(run.store).newest_workers if state.last is not None]
     if not costs:
-        return RecordingCost(*[math.nan] * 6, interval_steps=0)
+        return RecordingCost(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0)
     most = max(costs, key=lambda cost: cost.share)
     return RecordingCost(most.share if most.train_secs > 0 else math.nan, most.budget, most.capture_secs,
                          most.train_secs, most.background_secs, most.startup_secs, most.interval_steps)

@@ -12,7 +12,9 @@ import numpy as np
 from barograph.errors import BarographError, UnknownStep
 from barograph.model.key import Kind
 from barograph.model.plain import plain
+from barograph.model.records import Subject
 from barograph.model.step import Mode
+from barograph.model.summary import Summary
 from barograph.queries.capsules import CapsuleRow, capsules_of
 from barograph.runs.format.traced import TracedBatch
 from barograph.runs.reading.layers import LAYER_KINDS
@@ -125,14 +127,18 @@ def step_record(run: RunReader, step: int) -> StepRecord:
         numbers = {str(key): value for kind in sorted(view.kinds - _COUNTED)
                    for key, value in sorted(view.scalars(kind).items())}
         tensors = [
-            TensorRow(str(subject.key), subject.layer, seen.l2 if seen.finite else np.nan, seen.mean_abs, seen.min if seen.finite else np.nan,
-                      seen.max if seen.finite else np.nan, seen.sparsity, seen.nonfinite, seen.count)
-            for kind in _KINDS for subject, seen in view.summaries(kind)
+            _row(subject, seen) for kind in _KINDS for subject, seen in view.summaries(kind)
         ]
         tensors.sort(key=lambda row: row.nonfinite == 0)
     batches, no_batches = _batches(run, step)
     return StepRecord(step, numbers, tuple(tensors[:MOST_TENSORS]), max(0, len(tensors) - MOST_TENSORS), batches,
                       no_batches, saved_steps(run, step))
+
+
+def _row(subject: Subject, seen: Summary) -> TensorRow:
+    norm, least, greatest = (seen.l2, seen.min, seen.max) if seen.finite else (np.nan, np.nan, np.nan)
+    return TensorRow(str(subject.key), subject.layer, norm, seen.mean_abs, least, greatest, seen.sparsity,
+                     seen.nonfinite, seen.count)
 
 
 def saved_steps(run: RunReader, step: int | None = None) -> tuple[SavedStep, ...]:

@@ -137,7 +137,8 @@ def exponent_map(run: RunReader, key: Key, *, columns: int = MOST_COLUMNS) -> Ex
         "step", "count", "nan", "posinf", "neginf", "zeros", "exponents", "exponent_counts"))
     if len(table):
         # What is all zero, NaN or infinite has no bins to store.
-        empty = sum(table[name].to_numpy() for name in ("zeros", "nan", "posinf", "neginf")) == table["count"].to_numpy()
+        without = [table[name].to_numpy() for name in ("zeros", "nan", "posinf", "neginf")]
+        empty = np.sum(without, axis=0) == table["count"].to_numpy()
         table = table.filter(np.logical_or(table["exponents"].is_valid().to_numpy(), empty))
     if not len(table):
         raise UnknownKey(f"No histogram of {key} was recorded.")
@@ -187,7 +188,9 @@ def _bins(table: Any, column: NDArray[np.intp], width: int) -> NDArray[np.float6
     lengths = np.diff(exponents.offsets.to_numpy())
     field = exponents.flatten().to_numpy().astype(np.int64) % _SIGN
     places = np.repeat(column, lengths) * _SIGN + field
-    return np.bincount(places, counts.flatten().to_numpy().astype(np.float64), width * _SIGN).reshape(width, _SIGN)
+    bins: NDArray[np.float64] = np.bincount(
+        places, counts.flatten().to_numpy().astype(np.float64), width * _SIGN).astype(np.float64)
+    return bins.reshape(width, _SIGN)
 
 
 def _units(key: Key, step: int, found: UnitSummaries) -> Units:

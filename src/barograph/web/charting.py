@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -83,7 +84,7 @@ def tensors(reader: RunReader, request: Request) -> Any:
     maps, units, without = [], [], []
     for key in keys:
         try:
-            maps.append(reader.once(("exponents", key), lambda key=key: exponent_map(reader, key)).to_json())
+            maps.append(reader.once(("exponents", key), partial(exponent_map, reader, key)).to_json())
         except UnknownKey:
             without.append(str(key))
         with contextlib.suppress(UnknownStep):  # few presets record units

@@ -55,7 +55,10 @@ async function request(part: Waiting[]): Promise<void> {
   try {
     const found = await ask(urlOf("lines", { run: runs, name: names, points, x, from, to, logx: logx ? 1 : undefined, smooth: smooth ? 1 : undefined, statistic }), stopping.signal);
     const perRun = Array.isArray(found) ? found : [found];
-    for (const { wanted, done } of part) {
+    for (const { wanted, signal, done } of part) {
+      // Each chart is drawn in a task of its own, so that the page stays responsive.
+      await new Promise((resolve) => setTimeout(resolve));
+      if (signal.aborted) continue;
       const mine = new Set(wanted.names);
       done(perRun.map((run) => run.error !== undefined ? run : {
         lines: run.lines!.filter(({ name }) => mine.has(name)), missing: run.missing!.filter((name) => mine.has(name)),
