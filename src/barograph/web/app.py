@@ -18,6 +18,7 @@ from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.queries.run_list import runs_in
 from barograph.web.answers import error_answer, json_answer
+from barograph.web.charting import charting_routes
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -67,7 +68,7 @@ def application(
 
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/roots", the_roots),
-              *RunLists(places, clock).routes(), *about_runs, *page_routes()]
+              *RunLists(places, clock).routes(), *charting_routes(opened), *about_runs, *page_routes()]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],
