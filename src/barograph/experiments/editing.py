@@ -73,11 +73,12 @@ class Edit:
     starred: bool | None = None
     archived: bool | None = None
 
-    def entries(self, uid: str, *, by: str = "") -> list[Entry]:
+    def entries(self, uid: str, *, time_unix: float = 0.0, by: str = "") -> list[Entry]:
         """Return the journal entries of everything but the name.
 
         Args:
             uid: ID of the item.
+            time_unix: Time of the edit; 0: now.
             by: Author; "": this user.
         """
         said = {"starred": self.starred, "archived": self.archived, "description": self.description}
@@ -85,7 +86,7 @@ class Edit:
         found = [(Verb.TAG, dict(self.tags))] if self.tags else []
         found += [(Verb.SET, fields)] if fields else []
         found += [(Verb.NOTE, {"text": self.note})] if self.note else []
-        return [Entry(uid, verb, data, by=by) for verb, data in found]
+        return [Entry(uid, verb, data, time_unix, by) for verb, data in found]
 
 
 _TYPES: Mapping[str, type] = {"name": str, "description": str, "note": str, "tags": dict, "starred": bool,
@@ -146,6 +147,6 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
                            "Look at the current values, then save again.")
     if edit.name is not None and edit.name != item.name:
         catalog.rename(item, edit.name, by=by)
-    catalog.tell(edit.entries(item.uid, by=by))
+    catalog.tell(edit.entries(item.uid, time_unix=catalog.time_after([item]), by=by))
     found = catalog.item_by_uid(item.uid)
     return found if found is not None else item

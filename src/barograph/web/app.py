@@ -16,38 +16,42 @@ from barograph.errors import BarographError, UnknownName
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
-from barograph.queries.run_list import runs_in
 from barograph.web.answers import error_answer, json_answer, number_in
+from barograph.web.catalogs import Catalogs
+from barograph.web.edits import edit_routes
+from barograph.web.listing import listed_runs
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
-from barograph.web.protection import Protection
+from barograph.web.posting import post, text_in
+from barograph.web.protection import LOGIN, Protection, login
 from barograph.web.questions import QUESTIONS, Question
 from barograph.web.searching import Searches
+from barograph.web.tokens import Token, Tokens
 
 _MOST_JOBS = 200
 
 
 def application(
-    roots: Sequence[str], *, hosts: Sequence[str], token: str = "", clock: Clock | None = None
+    roots: Sequence[str], *, hosts: Sequence[str], tokens: Sequence[Token] = (), clock: Clock | None = None
 ) -> Starlette:
     """Return the web application.
 
     Args:
         roots: Paths or URLs that contain the runs.
         hosts: Names under which the server may be addressed; []: any.
-        token: Secret that each request must carry; "": none.
+        tokens: Secrets, one of which each request must carry; none: everybody may read and edit.
         clock: Decides when a run is read again.
     """
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
     searches = Searches(clock)
+    catalogs, secrets = Catalogs(places, clock), Tokens(tokens)
 
     def runs(request: Request) -> Response:
-        rows = []
-        for root in places.roots:
-            rows += [{"key": root.key_of(row.place), **row.to_json()} for row in runs_in(root.store, root.place)]
-        return json_answer(request, {"runs": rows, "roots": [root.place for root in places.roots]})
+        rows, problems = listed_runs(places, catalogs)
+        return json_answer(request, {"runs": rows, "roots": [root.place for root in places.roots],
+                                     "problems": problems})
 
     def the_roots(request: Request) -> Response:
         return json_answer(request, {"roots": [root.place for root in places.roots]})
@@ -78,10 +82,11 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots),
-              *about_runs, *page_routes()]
+              *edit_routes(places, catalogs, clock), *about_runs, *page_routes(),
+              post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],
+        middleware=[Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={BarographError: _failed},
     )
 

@@ -39,7 +39,8 @@ def mark(
     if rename is not None:
         catalog.rename(item, rename)
     catalog.tell(Edit(description=description, note=note, starred=star, archived=archive,
-                      tags={**dict.fromkeys(untag or ()), **(tags_from(tag) or {})}).entries(item.uid))
+                      tags={**dict.fromkeys(untag or ()), **(tags_from(tag) or {})})
+                 .entries(item.uid, time_unix=catalog.time_after([item])))
     if delete:
         gone = catalog.delete(item, cascade=cascade)
         printer.line(f"Deleted: {_named(gone)}. To undo within {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
