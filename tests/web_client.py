@@ -41,7 +41,8 @@ class Client:
         asked = {"host": "127.0.0.1:8642", **(headers or {})}
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+            "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+            "root_path": "",
             "headers": [(name.encode(), value.encode()) for name, value in asked.items()],
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8642),
         }

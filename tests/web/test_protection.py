@@ -69,8 +69,8 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-@pytest.mark.parametrize("path", ["/api/runs", "/api/run?run=0/first", "/api/search", "/api/jobs", "/api/marks?run=0/first",
-                                  "/api/roots", "/api/deleted"])
+@pytest.mark.parametrize("path", ["/api/runs", "/api/run?run=0/first", "/api/search", "/api/jobs", "/api/roots",
+                                  "/api/marks?run=0/first", "/api/deleted"])
 def test_without_the_token_nothing_is_told(guarded: Client, path: str) -> None:
     for headers in ({}, bearer("wrong"), {"cookie": "barograph-token=wrong"}):
         answer = guarded.get(path, headers)
@@ -125,7 +125,8 @@ def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text("# the team\nwriter ann ann-secret-1\n\nreader bob bob-secret-1  # until May\n")
 
-    assert tokens_from_file(file) == [Token("ann-secret-1", Role.WRITER, "ann"), Token("bob-secret-1", Role.READER, "bob")]
+    assert tokens_from_file(file) == [Token("ann-secret-1", Role.WRITER, "ann"),
+                                      Token("bob-secret-1", Role.READER, "bob")]
 
 
 @pytest.mark.parametrize(("text", "says"), [

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from barograph.errors import BarographError, UnknownName
@@ -81,7 +81,7 @@ def application(
 
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
-              Route("/api/roots", the_roots),
+              Route("/api/roots", the_roots), Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *edit_routes(places, catalogs, clock), *about_runs, *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     return Starlette(

@@ -107,5 +107,6 @@ def checked_secret(secret: str) -> str:
         SettingsError: It is too short.
     """
     if len(secret) < _LEAST_CHARS:
-        raise SettingsError(f"A token has {len(secret)} characters; use at least {_LEAST_CHARS}, better 32 random ones.")
+        raise SettingsError(f"A token has {len(secret)} characters; use at least {_LEAST_CHARS}, better 32 random "
+                            "ones.")
     return secret
