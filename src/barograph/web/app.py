@@ -18,7 +18,10 @@ from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.web.answers import error_answer, json_answer, number_in
 from barograph.web.catalogs import Catalogs
+from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
+from barograph.web.files import file_routes
+from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
@@ -82,7 +85,11 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots), Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
-              *edit_routes(places, catalogs, clock), *about_runs, *page_routes(),
+              *edit_routes(places, catalogs, clock),
+              *file_routes(places, catalogs),
+              *lineage_routes(places, catalogs),
+              *comparing_routes(opened, catalogs),
+              *about_runs, *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     return Starlette(
         routes=routes,
