@@ -13,14 +13,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from barograph.errors import BarographError, UnknownName
-from barograph.jobs.home import JobsHome
-from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.web.answers import error_answer, json_answer, number_in
 from barograph.web.catalogs import Catalogs
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
 from barograph.web.opened import OpenRuns
@@ -31,8 +30,6 @@ from barograph.web.protection import LOGIN, Protection, login
 from barograph.web.questions import QUESTIONS, Question
 from barograph.web.searching import Searches
 from barograph.web.tokens import Token, Tokens
-
-_MOST_JOBS = 200
 
 
 def application(
@@ -59,10 +56,6 @@ def application(
     def the_roots(request: Request) -> Response:
         return json_answer(request, {"roots": [root.place for root in places.roots]})
 
-    def jobs(request: Request) -> Response:
-        reports = reports_of(reversed(JobsHome().all()[-_MOST_JOBS:]))
-        return json_answer(request, [{**report.to_json(), "is_over": report.is_over} for report in reports])
-
     def search(request: Request) -> Response:
         asked = request.query_params
         number = number_in(request, "root", 0) or 0
@@ -83,11 +76,12 @@ def application(
         return answer
 
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
-    routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
+    routes = [Route("/api/runs", runs), Route("/api/search", search),
               Route("/api/roots", the_roots), Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *edit_routes(places, catalogs, clock),
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),
+              *job_routes(places),
               *comparing_routes(opened, catalogs),
               *about_runs, *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
