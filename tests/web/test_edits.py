@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.errors import StoreUnavailable
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import ManualClock
+from barograph.model.items import Entry, Verb
+from barograph.store.urls import store_from_url
 from barograph.web.app import application
+from barograph.web.catalogs import Catalogs
+from barograph.web.listing import listed_runs
+from barograph.web.places import Places, Root
 from web_client import Client, recorded
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>\u202eevil ../../etc " + "x" * 900
@@ -72,8 +79,6 @@ def test_archived_and_deleted_runs_leave_the_list_and_come_back(client: Client, 
 def test_what_others_derive_from_is_deleted_only_with_them(client: Client, root: Path) -> None:
     catalog = catalog_at(str(root))
     first, second = (client.get(f"/api/marks?run=0/{key}").json["uid"] for key in ("first", "group/second"))
-    from barograph.model.items import Entry, Verb
-
     catalog.tell([Entry(second, Verb.RELATE, {"relation": "derived_from", "target": first})])
 
     refused = client.post("/api/delete", {"run": "0/first"})
@@ -95,7 +100,7 @@ def test_hostile_names_and_notes_are_stored_as_they_are(client: Client) -> None:
     ({"run": "0/third", "changes": {}}, 404, "does not have the run"),
     ({"run": "0/../first", "changes": {}}, 404, "No run is called"),
     ({"run": 3, "changes": {}}, 400, "run must be a string"),
-    ({"root": 7, "uid": "x", "changes": {}}, 400, "no root 7"),
+    ({"root": 7, "uid": "x", "changes": {}}, 404, "no root 7"),
     ({"root": [], "uid": "x", "changes": {}}, 400, "root must be a number"),
     ({"uid": "x", "changes": {}}, 404, "No item has the ID"),
     ({"changes": {}}, 400, "uid must be a string"),
@@ -131,22 +136,40 @@ def test_a_run_whose_folder_was_removed_is_named_and_the_others_stay(client: Cli
     assert names(client) == ["second"]
 
 
-def test_a_root_that_cannot_be_read_is_named_and_the_others_are_listed(root: Path) -> None:
-    from barograph.errors import StoreUnavailable
-    from barograph.web.places import Root
+def test_a_root_that_cannot_be_read_is_named_and_the_others_are_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
-    class Gone(Root):
-        @property
-        def store(self) -> Any:
+    def store_of(self: Root) -> Any:
+        if "://" in self.place:
             raise StoreUnavailable("The bucket does not answer.")
+        return store_from_url(self.place)
 
-    app = application([str(root), "s3://gone/runs"], hosts=["127.0.0.1"])
-    client = Client(app)
-    with pytest.MonkeyPatch.context() as patch:
-        store_of = Root.store.fget
-        patch.setattr(Root, "store", property(
-            lambda self: Gone.store.fget(self) if "://" in self.place else store_of(self)))
-        found = client.get("/api/runs").json
+    monkeypatch.setattr(Root, "store", property(store_of))
+    client = Client(application([str(root), "s3://gone/runs"], hosts=["127.0.0.1"]))
+
+    found = client.get("/api/runs").json
 
     assert len(found["runs"]) == 2
     assert found["problems"] == ["Cannot read s3://gone/runs: The bucket does not answer."]
+
+
+def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrated = threading.Event()
+
+    def slowly(place: str) -> Any:
+        assert migrated.wait(60)
+        return catalog_at(place)
+
+    monkeypatch.setattr("barograph.web.catalogs.catalog_at", slowly)
+    places = Places([str(root)])
+    catalogs = Catalogs(places, patience_secs=0.01)
+
+    rows, problems = listed_runs(places, catalogs)
+    assert len(rows) == 2
+    assert "is being read or migrated" in problems[0]
+
+    migrated.set()
+    assert listed_runs(places, Catalogs(places, patience_secs=60))[1] == []

@@ -83,7 +83,7 @@ class Edit:
         """
         said = {"starred": self.starred, "archived": self.archived, "description": self.description}
         fields = {name: value for name, value in said.items() if value is not None}
-        found = [(Verb.TAG, dict(self.tags))] if self.tags else []
+        found: list[tuple[Verb, Mapping[str, Any]]] = [(Verb.TAG, dict(self.tags))] if self.tags else []
         found += [(Verb.SET, fields)] if fields else []
         found += [(Verb.NOTE, {"text": self.note})] if self.note else []
         return [Entry(uid, verb, data, time_unix, by) for verb, data in found]

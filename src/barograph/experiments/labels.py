@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from barograph.experiments.catalog import UNDO_DAYS, Catalog
 from barograph.experiments.item import Item, items_by_id
-from barograph.experiments.schema import ITEMS
+from barograph.experiments.schema import FINDINGS, ITEMS
 from barograph.experiments.writing import storable
+from barograph.model.finding import FindingState
 from barograph.model.items import ItemKind
 
 
@@ -50,3 +51,14 @@ def deleted_items(catalog: Catalog, now_unix: float) -> list[Item]:
         return items_by_id(connection, connection.execute(
             select(ITEMS.c.id).where(ITEMS.c.deleted_unix >= now_unix - UNDO_DAYS * 86_400)
             .order_by(ITEMS.c.deleted_unix.desc(), ITEMS.c.id)).scalars().all())
+
+
+def counts_of_runs(catalog: Catalog) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the number of runs by state, and of their open findings by severity; without archived and deleted runs."""
+    listed = ITEMS.c.kind == ItemKind.RUN, ITEMS.c.archived.is_(False), ITEMS.c.deleted_unix.is_(None)
+    with catalog.reading() as connection:
+        states = connection.execute(select(ITEMS.c.state, func.count()).where(*listed).group_by(ITEMS.c.state))
+        severities = connection.execute(
+            select(FINDINGS.c.severity, func.count()).join(ITEMS, ITEMS.c.id == FINDINGS.c.item_id)
+            .where(*listed, FINDINGS.c.state == FindingState.OPEN).group_by(FINDINGS.c.severity))
+        return dict(states.tuples().all()), dict(severities.tuples().all())

@@ -22,6 +22,7 @@ from barograph.web.files import file_routes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
+from barograph.web.metrics import Counting, Metrics
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -47,6 +48,7 @@ def application(
     opened = OpenRuns(places, clock=clock)
     searches = Searches(clock)
     catalogs, secrets = Catalogs(places, clock), Tokens(tokens)
+    metrics = Metrics(places, catalogs)
 
     def runs(request: Request) -> Response:
         rows, problems = listed_runs(places, catalogs)
@@ -82,12 +84,15 @@ def application(
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),
               *job_routes(places),
+              metrics.route(),
               *comparing_routes(opened, catalogs),
               *about_runs, *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
+    paths = [route.path for route in routes if isinstance(route, Route)]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
+        middleware=[Middleware(Counting, metrics=metrics, routes=paths),
+                    Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={BarographError: _failed},
     )
 

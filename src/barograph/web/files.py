@@ -27,7 +27,8 @@ from barograph.web.places import Places
 _MOST_TEXT_BYTES = 64 * 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-_POLICY = "default-src 'none'; sandbox"
+# Not compressed: models hardly shrink, and compressing gigabytes would keep the server busy.
+_HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "content-encoding": "identity"}
 
 
 def file_routes(places: Places, catalogs: Catalogs) -> list[BaseRoute]:
@@ -149,11 +150,10 @@ def _picture(parts: Iterator[bytes]) -> Response:
         yield from parts
 
     return StreamingResponse(whole(), media_type=kind, headers={
-        "content-security-policy": _POLICY, "content-disposition": "inline", "cache-control": "private, max-age=60"})
+        **_HEADERS, "content-disposition": "inline", "cache-control": "private, max-age=60"})
 
 
 def _download(parts: Iterator[bytes], name: str) -> Response:
     last = re.split(r"[/\\]", name)[-1] or "file"
     return StreamingResponse(parts, media_type="application/octet-stream", headers={
-        "content-security-policy": _POLICY,
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(last[:200], safe='')}"})
+        **_HEADERS, "content-disposition": f"attachment; filename*=UTF-8''{quote(last[:200], safe='')}"})

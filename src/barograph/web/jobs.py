@@ -38,7 +38,8 @@ def job_routes(places: Places) -> list[BaseRoute]:
     def output(request: Request) -> Response:
         view = _view(request)
         state = view.refresh()
-        attempt = number_in(request, "attempt", state.attempt)
+        asked = number_in(request, "attempt")
+        attempt = state.attempt if asked is None else asked
         found = output_of_job(view.store, attempt, view.submission.spec.instances) if attempt >= 0 else []
         return json_answer(request, {"attempt": attempt, "attempts": state.attempt + 1, "instances": plain(found)})
 
