@@ -20,6 +20,7 @@ from barograph.capture.torch.step_bounds import StepBounds
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
+    from barograph.capture.torch.probe import TorchProbe
     from barograph.capture.torch.recorder import TorchRecorder
 
 
@@ -36,6 +37,7 @@ class LossListener:
         bounds: Ends steps.
         hand_steps: Looks for steps without an optimizer.
         recorder: Keeps what a step is made of; None: nobody does.
+        probe: Stores outputs of a layer at evaluations.
 
     Attributes:
         hooks: See above.
@@ -44,8 +46,10 @@ class LossListener:
     def __init__(
         self, hooks: HookState, phase: Phase, light: LightSteps, *, recorders: Recorders, forwards: ForwardRecorder,
         feeding: Feeding, bounds: StepBounds, hand_steps: HandStepRecorder, recorder: TorchRecorder | None,
+        probe: TorchProbe,
     ) -> None:
         self.hooks = hooks
+        self._probe = probe
         self._session = hooks.session
         self._place = hooks.place
         self._phase = phase
@@ -174,6 +178,8 @@ class LossListener:
             if not self._forwards.heard:
                 self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
             self._phase.told_loss(mode)
+            if self._probe.on:
+                self._probe.loss_returned(name, args, kwargs)
         buffer = self._phase.buffer_of(mode)
         # A sum over samples or tokens is no mean, and nothing that knows the level of a mean is to take it for one.
         self._losses.add(recorded_name(name, args, kwargs), loss, buffer)
