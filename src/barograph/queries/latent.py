@@ -198,40 +198,42 @@ def probe_steps(run: RunReader) -> list[int]:
     return sorted(set(table.filter(table["tensor"])["step"].to_pylist()))
 
 
-def latent(
-    run: RunReader, *, method: str = "pca", fit: str = "all", most_frames: int = MOST_FRAMES,
-    frames: Sequence[ProbeFrame] | None = None,
+def latent_in(
+    run: RunReader, *, method: str = "pca", fit: str = "all", most_frames: int = MOST_FRAMES
 ) -> Latent | None:
-    """Return the latent space over the training; None without a probe.
+    """Return the latent space over the training; None without a probe. Arguments and errors as for `latent`."""
+    return latent(probe_frames(run, most=most_frames), method=method, fit=fit, evaluations=len(probe_steps(run)))
+
+
+def latent(
+    frames: Sequence[ProbeFrame], *, method: str = "pca", fit: str = "all", evaluations: int = 0
+) -> Latent | None:
+    """Return frames of a probe, projected to two dimensions; None without frames.
 
     Args:
-        run: The run.
+        frames: Result of `probe_frames`.
         method: "pca" projects on the two principal axes; "tsne" keeps neighbors together, each frame continuing from
             the previous one. It takes some seconds.
         fit: For "pca", what the axes are computed from: "all" frames or the "last" one, so that positions are
             comparable over time; or "each" frame on its own, rotated towards the previous one.
-        most_frames: Maximum number of frames.
-        frames: Result of `probe_frames`, if the caller has it.
+        evaluations: Number of evaluations with the probe, if some are left out; 0: that of the frames.
 
     Raises:
         UnknownName: No such method or fit.
-        DamagedChunk: A file is damaged or missing.
-        StoreError: The store cannot be read.
     """
     for name, value, choices in (("method", method, METHODS), ("fit", fit, FITS)):
         if value not in choices:
             raise UnknownName(f'{name} is "{value}". {nearest(value, choices)}')
-    found = probe_frames(run, most=most_frames) if frames is None else list(frames)
-    if not found:
+    if not frames:
         return None
-    points, explained = _tsne_points(found) if method == "tsne" else _pca_points(found, fit)
-    last = found[-1]
+    points, explained = _tsne_points(frames) if method == "tsne" else _pca_points(frames, fit)
+    last = frames[-1]
     return Latent(
         last.layer, last.outputs.shape[1], method, fit, explained,
         samples=tuple(map(str, last.samples.tolist())),
         targets=None if last.targets is None else tuple(last.targets.tolist()),
-        is_classes=_are_classes(last.targets), evaluations=len(probe_steps(run)),
-        frames=tuple(_latent_frame(frame, place) for frame, place in zip(found, points, strict=True)))
+        is_classes=_are_classes(last.targets), evaluations=evaluations or len(frames),
+        frames=tuple(_latent_frame(frame, place) for frame, place in zip(frames, points, strict=True)))
 
 
 def probe_sample(run: RunReader, sample: str, *, frames: Sequence[ProbeFrame] | None = None) -> ProbeSample:

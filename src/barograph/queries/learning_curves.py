@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from barograph.errors import UnknownKey
-from barograph.measures.robust import level
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Kind
 from barograph.model.plain import plain
@@ -138,13 +137,14 @@ def _gaps(run: RunReader, training: str, validation: str) -> list[tuple[int, flo
         return []
     known = metrics_in(run)
     trained, evaluated = (_series(run, known[name]) for name in (training, validation))
-    found, since = [], -1
+    # An evaluation has the number of steps made before it; numbers that the script logs together have one step.
+    late = int(known[validation].mode is Mode.TRAIN)
+    found, since = [], 0
     for step, value in zip(evaluated.steps.tolist(), evaluated.values.tolist(), strict=True):
-        # An evaluation has the number of the steps made before it.
-        within = (trained.steps > since) & (trained.steps <= step) & np.isfinite(trained.values)
+        within = (trained.steps >= since) & (trained.steps < step + late) & np.isfinite(trained.values)
         if within.any() and np.isfinite(value):
             found.append((step, float(np.median(trained.values[within])), float(value)))
-            since = step
+            since = step + late
     return found
 
 
@@ -193,9 +193,9 @@ def _split(run: RunReader, gaps: Sequence[tuple[int, float, float]]) -> tuple[st
     training, validation = (np.array(column) for column in list(zip(*gaps, strict=True))[1:])
     half = slice(len(gaps) // 2, None)
     improvement = float(validation[:3].mean() - np.sort(validation)[:3].mean())
-    fluctuation = _spread_of_changes(validation[half])
+    fluctuation = _fluctuation(validation[half])
     if improvement > 0 and fluctuation > _FLUCTUATES * improvement and (
-            fluctuation > 2 * _spread_of_changes(training[half])):
+            fluctuation > 2 * _fluctuation(training[half])):
         return (f"The validation loss changes by about {number(fluctuation)} from one evaluation to the next, while it "
                 f"improved by {number(improvement)} in all and the training loss is steady: the validation set is too "
                 "small, or its batches differ.",
@@ -209,8 +209,9 @@ def _split(run: RunReader, gaps: Sequence[tuple[int, float, float]]) -> tuple[st
     return None
 
 
-def _spread_of_changes(values: NDArray[np.float64]) -> float:
-    return level(np.diff(values).tolist()).spread
+def _fluctuation(values: NDArray[np.float64]) -> float:
+    """Return how far values typically are from the mean of their neighbors; a steady trend has none."""
+    return float(np.median(np.abs(values[1:-1] - (values[:-2] + values[2:]) / 2)))
 
 
 def _is_harder_in_training(run: RunReader) -> bool:

@@ -17,6 +17,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.queries.run_list import runs_in
+from barograph.web import inside
 from barograph.web.answers import error_answer, json_answer, number_in
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
@@ -75,10 +76,11 @@ def application(
             return json_answer(request, found[0] if len(found) == 1 else found)
         return answer
 
-    about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
+    about_runs = [Route(f"/api/{name}", about(question))
+                  for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots),
-              *about_runs, *page_routes()]
+              *about_runs, inside.latent_route(opened), *page_routes()]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],
