@@ -250,3 +250,22 @@ def test_inputs_beyond_the_limit_are_not_stored(record, model, data):
     train(model, data, evaluations=1)
 
     assert frames(tape)[0]["custom:probe/input"].shape == (3, 1, 8, 8)
+
+
+def test_a_large_batch_is_found_row_by_row(record, model, data):
+    x = torch.rand(150, 1, 80, 80)
+    body = nn.Sequential(nn.AvgPool2d(10), model)
+    tape = record(probe=ProbeSettings(samples=140))
+    optimizer = torch.optim.SGD(body.parameters(), 0.1)
+    for _ in range(2):
+        F.cross_entropy(body(x[:8]), data[1][:8]).backward()
+        optimizer.step()
+        body.eval()
+        with torch.no_grad():
+            body(x)
+        body.train()
+    first, second = frames(tape)
+
+    np.testing.assert_array_equal(first["custom:probe/samples"], second["custom:probe/samples"])
+    assert len(set(first["custom:probe/samples"].tolist())) == 140
+    assert first["custom:probe/input"].shape == (140, 1, 40, 40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _NAME = "probe"
 _MOST_FEATURES = 2048
+_ROWS_AT_ONCE = 64
+"""Samples whose digests are computed together: of more, only some would be read."""
 _NO_INPUTS = frozenset({"[labels]", "[label]", "[targets]", "[target]"})
 
 
@@ -148,11 +150,11 @@ class TorchProbe:
         if first is None:
             return
         batch.rows = first.shape[0]
-        sums = sample_sums(tensors.values(), batch.rows)
-        if sums is None or sums.shape[1] != batch.rows:
-            self._say("samples", "probe: the samples of a batch are too large to be identified")
+        digests = _digests(list(tensors.values()), batch.rows)
+        if digests is None:
+            self._say("samples", "probe: the inputs of the model are no plain tensors, so its samples were not found")
             return
-        batch.digests = digests_from_sums(np.ascontiguousarray(sums[0].cpu().numpy()))
+        batch.digests = digests
         batch.chosen = batch.samples.wanted(batch.digests)
         if len(batch.chosen):
             # The model may change its inputs in place.
@@ -319,6 +321,20 @@ class TorchProbe:
 
     def _say(self, cause: str, reason: str) -> None:
         self.hooks.session.seen.reasons[f"probe {cause}"] = reason
+
+
+def _digests(tensors: Sequence[torch.Tensor], rows: int) -> NDArray[np.int64] | None:
+    """Return a digest of each sample's content; None if it cannot be read."""
+    whole = [tensor for tensor in tensors if tensor.dim() and tensor.shape[0] == rows]
+    found = []
+    for start in range(0, rows, _ROWS_AT_ONCE):
+        parts = [tensor[start:start + _ROWS_AT_ONCE] for tensor in whole]
+        count = min(_ROWS_AT_ONCE, rows - start)
+        sums = sample_sums(parts, count)
+        if sums is None or sums.shape[1] != count:
+            return None
+        found.append(digests_from_sums(np.ascontiguousarray(sums[0].cpu().numpy())))
+    return np.concatenate(found) if found else None
 
 
 def _answer(output: Any, rows: int) -> torch.Tensor | None:
