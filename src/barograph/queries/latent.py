@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from barograph.errors import UnknownKey, UnknownName, UnknownStep, nearest
+from barograph.errors import UnknownName, nearest
 from barograph.measures.projection import neighbor_accuracy, neighbors, pca_axes, rotation
 from barograph.measures.tsne import tsne
 from barograph.model.key import Key, Kind
@@ -20,7 +20,6 @@ from barograph.model.probe import (
     PREDICTION,
     SAMPLES,
     TARGET,
-    output_key,
     subject_in,
 )
 from barograph.model.step import Mode
@@ -132,12 +131,17 @@ class Latent:
     frames: tuple[LatentFrame, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return strict JSON data; points with four decimals of the largest coordinate."""
+        """Return strict JSON data. All points share one scale: the box around them is centered at 0.
+
+        `extent` has half the width and the height of that box; the larger one is 1.
+        """
         data = {item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "frames"}
-        scale = max((float(np.nanmax(np.abs(frame.points), initial=0.0)) for frame in self.frames), default=0.0) or 1.0
-        data["scale"] = scale
+        middle, half = _box([frame.points for frame in self.frames])
+        scale = float(half.max()) or 1.0
+        data["extent"] = _rounded(half / scale)
         data["frames"] = [{
-            "step": frame.step, "points": _rounded(frame.points / scale), "predictions": plain(frame.predictions),
+            "step": frame.step, "points": _rounded((frame.points - middle) / scale),
+            "predictions": plain(frame.predictions),
             "losses": None if frame.losses is None else _rounded(np.array(frame.losses)),
             "neighbor_accuracy": plain(frame.neighbor_accuracy), "accuracy": plain(frame.accuracy),
         } for frame in self.frames]
@@ -187,9 +191,7 @@ def probe_frames(run: RunReader, *, most: int | None = None) -> list[ProbeFrame]
         return []
     if most is not None and len(steps) > most:
         steps = [steps[at] for at in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int)).tolist()]
-    layers = [layer for key in run.keys(Kind.CUSTOM) if (layer := subject_in(key, "output")) is not None]
-    frames = [frame for step in steps if (frame := _frame(run, step, layers)) is not None]
-    return _with_same_rows(frames)
+    return _with_same_rows(_frames(run, steps))
 
 
 def probe_steps(run: RunReader) -> list[int]:
@@ -263,11 +265,9 @@ def probe_sample(run: RunReader, sample: str, *, frames: Sequence[ProbeFrame] | 
 
 def probe_input(run: RunReader, sample: int) -> NDArray[Any] | None:
     """Return the input of a sample; None if it is not stored."""
-    table = run.arrow(Kind.CUSTOM, INPUT_SAMPLES.path, columns=("step", "tensor"))
-    for step in sorted(set(table.filter(table["tensor"])["step"].to_pylist())):
-        samples = run.tensor(INPUT_SAMPLES, step, mode=Mode.EVAL).tolist()
+    for step, samples in run.tensors(INPUT_SAMPLES, mode=Mode.EVAL).items():
         if sample in samples:
-            found: NDArray[Any] = run.tensor(INPUT, step, mode=Mode.EVAL)[samples.index(sample)]
+            found: NDArray[Any] = run.tensor(INPUT, step, mode=Mode.EVAL)[samples.tolist().index(sample)]
             return found
     return None
 
@@ -281,22 +281,21 @@ def image_to_json(values: NDArray[Any]) -> dict[str, Any]:
 # Reading
 
 
-def _frame(run: RunReader, step: int, layers: Sequence[str]) -> ProbeFrame | None:
-    layer, outputs = next(((layer, outputs) for layer in layers
-                           if (outputs := _tensor(run, output_key(layer), step)) is not None), (None, None))
-    samples = _tensor(run, SAMPLES, step)
-    if layer is None or outputs is None or samples is None or len(outputs) != len(samples):
-        return None
-    losses = _tensor(run, LOSS, step)
-    return ProbeFrame(step, layer, samples, outputs.astype(np.float64), _tensor(run, TARGET, step),
-                      _tensor(run, PREDICTION, step), None if losses is None else losses.astype(np.float64))
+def _frames(run: RunReader, steps: Sequence[int]) -> list[ProbeFrame]:
+    def read(key: Key) -> dict[int, NDArray[Any]]:
+        return run.tensors(key, mode=Mode.EVAL, steps=frozenset(steps))
 
-
-def _tensor(run: RunReader, key: Key, step: int) -> NDArray[Any] | None:
-    try:
-        return run.tensor(key, step, mode=Mode.EVAL)
-    except (UnknownKey, UnknownStep):
-        return None
+    outputs = {step: (layer, array) for key in run.keys(Kind.CUSTOM)
+               if (layer := subject_in(key, "output")) is not None for step, array in read(key).items()}
+    samples, targets, predictions, losses = (read(key) for key in (SAMPLES, TARGET, PREDICTION, LOSS))
+    frames = []
+    for step in steps:
+        layer, array = outputs.get(step, ("", np.empty((0, 0))))
+        if len(array) and len(array) == len(samples.get(step, ())):
+            lost = losses.get(step)
+            frames.append(ProbeFrame(step, layer, samples[step], array.astype(np.float64), targets.get(step),
+                                     predictions.get(step), None if lost is None else lost.astype(np.float64)))
+    return frames
 
 
 def _with_same_rows(frames: Sequence[ProbeFrame]) -> list[ProbeFrame]:
@@ -392,6 +391,16 @@ def _latent_frame(frame: ProbeFrame, points: Floats) -> LatentFrame:
     return LatentFrame(
         frame.step, points, None if frame.predictions is None else tuple(frame.predictions.tolist()),
         None if frame.losses is None else tuple(frame.losses.tolist()), near, accuracy)
+
+
+def _box(points: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the middle of the box around all points, and half its sides."""
+    whole = np.concatenate([*points, np.zeros((0, 2))])
+    whole = whole[np.isfinite(whole).all(1)]
+    if not len(whole):
+        return np.zeros(2), np.ones(2)
+    low, high = whole.min(0), whole.max(0)
+    return (low + high) / 2, (high - low) / 2
 
 
 def _are_classes(values: NDArray[Any] | None) -> bool:

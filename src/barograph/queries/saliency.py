@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from barograph.errors import UnknownKey, UnknownName, UnknownStep, nearest
+from barograph.errors import UnknownName, nearest
 from barograph.measures.pooling import is_image
 from barograph.model.key import Kind
 from barograph.model.plain import plain
@@ -79,10 +79,9 @@ def saliency_methods(run: RunReader) -> tuple[str, ...]:
 
 def saliency_samples(run: RunReader) -> tuple[str, ...]:
     """Return the identities of the samples with maps, in the order in which the probe chose them."""
-    steps = _steps(run)
     found: dict[str, None] = {}
-    for step in steps:
-        found.update(dict.fromkeys(map(str, run.tensor(SALIENCY_SAMPLES, step, mode=Mode.EVAL).tolist())))
+    for samples in run.tensors(SALIENCY_SAMPLES, mode=Mode.EVAL).values():
+        found.update(dict.fromkeys(map(str, samples.tolist())))
     return tuple(found)
 
 
@@ -108,34 +107,36 @@ def saliency_of(
     method = method or methods[-1]
     if method not in methods:
         raise UnknownName(f'This run has no maps of "{method}". {nearest(method, methods)}')
-    having = [step for step in _steps(run)
-              if sample in map(str, run.tensor(SALIENCY_SAMPLES, step, mode=Mode.EVAL).tolist())]
-    if not having:
+    rows = {step: at for step, samples in run.tensors(SALIENCY_SAMPLES, mode=Mode.EVAL).items()
+            if (at := _row(samples, sample)) is not None}
+    if not rows:
         raise UnknownName(f'This run has no saliency maps of the sample "{sample}". Only the first samples of the '
                           "probe have some; --saliency sets how many.")
-    chosen = _spread(having, most_maps)
-    stored = probe_input(run, int(sample))
-    maps = tuple(_map(run, sample, method, step) for step in chosen)
-    return SaliencyOverTime(sample, method, methods, stored, is_image(maps[0].values.shape), maps)
+    chosen = _spread(list(rows), most_maps)
+    values = run.tensors(saliency_key(method), mode=Mode.EVAL, steps=chosen)
+    predictions = _predictions(run, sample, chosen)
+    maps = tuple(SaliencyMap(step, predictions.get(step, float("nan")), array[rows[step]])
+                 for step, array in values.items())
+    return SaliencyOverTime(sample, method, methods, probe_input(run, int(sample)),
+                            bool(maps) and is_image(maps[0].values.shape), maps)
 
 
-def _steps(run: RunReader) -> list[int]:
-    table = run.arrow(Kind.CUSTOM, SALIENCY_SAMPLES.path, columns=("step", "tensor"))
-    return sorted(set(table.filter(table["tensor"])["step"].to_pylist()))
+def _row(samples: NDArray[np.int64], sample: str) -> int | None:
+    found = [str(item) for item in samples.tolist()]
+    return found.index(sample) if sample in found else None
+
+
+def _predictions(run: RunReader, sample: str, steps: Sequence[int]) -> dict[int, float]:
+    """Return the predicted class of a sample by step."""
+    samples = run.tensors(SAMPLES, mode=Mode.EVAL, steps=steps)
+    found = {}
+    for step, predictions in run.tensors(PREDICTION, mode=Mode.EVAL, steps=steps).items():
+        row = _row(samples[step], sample) if step in samples else None
+        if row is not None and predictions.dtype.kind in "iu":
+            found[step] = float(predictions[row])
+    return found
 
 
 def _spread(steps: Sequence[int], most: int) -> list[int]:
     at = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
     return [steps[place] for place in at.tolist()]
-
-
-def _map(run: RunReader, sample: str, method: str, step: int) -> SaliencyMap:
-    rows = list(map(str, run.tensor(SALIENCY_SAMPLES, step, mode=Mode.EVAL).tolist()))
-    values = run.tensor(saliency_key(method), step, mode=Mode.EVAL)[rows.index(sample)]
-    try:
-        predictions = run.tensor(PREDICTION, step, mode=Mode.EVAL)
-        samples = list(map(str, run.tensor(SAMPLES, step, mode=Mode.EVAL).tolist()))
-        prediction = float(predictions[samples.index(sample)]) if predictions.dtype.kind in "iu" else float("nan")
-    except (UnknownKey, UnknownStep):
-        prediction = float("nan")
-    return SaliencyMap(step, prediction, values)

@@ -10,7 +10,7 @@ export type Overview = { evaluations: number; saliency_methods: string[]; salien
 export type Frame = { step: number; points: (number | null)[]; predictions: Value[] | null; losses: (number | null)[] | null; neighbor_accuracy: Value; accuracy: Value };
 export type Latent = {
   layer: string; features: number; method: string; fit: string; explained: [Value, Value]; samples: string[]; targets: number[] | null;
-  is_classes: boolean; evaluations: number; frames: Frame[];
+  is_classes: boolean; evaluations: number; extent: number[]; frames: Frame[];
 };
 export type Sample = { sample: string; target: Value; input: Values | null; steps: number[]; predictions: Value[]; losses: Value[]; neighbors: string[] };
 export type Saliency = { sample: string; method: string; methods: string[]; input: Values | null; is_image: boolean; maps: ({ step: number; prediction: Value } & Values)[] };
