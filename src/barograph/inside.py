@@ -6,7 +6,7 @@ Each function takes a run or its path or URL, also of a run that is being record
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barograph.errors import SettingsError
 from barograph.model.key import Key, key_from_text
@@ -21,9 +21,13 @@ from barograph.queries.saliency import SaliencyMap, SaliencyOverTime
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
     "Latent", "LatentFrame", "LearningCurves", "ProbeFrame", "ProbeSample", "Ridges", "SaliencyMap", "SaliencyOverTime",
-    "distribution", "frames", "latent", "learning_curves", "saliency", "saliency_samples", "sample",
+    "distribution", "explain", "frames", "latent", "learning_curves", "saliency", "saliency_samples", "sample",
 ]
 
 
@@ -98,6 +102,39 @@ def saliency(run: Any, identity: str, *, method: str = "", most_maps: int = _sal
         StoreError: The store cannot be read.
     """
     return _saliency.saliency_of(_reader(run), identity, method=method, most_maps=most_maps)
+
+
+def explain(
+    model: Any, inputs: Any, classes: Any = None, *, method: str = "integrated-gradients"
+) -> NDArray[np.float32]:
+    """Return saliency maps of any samples, of a PyTorch model in memory: one loaded from a checkpoint, for example.
+
+    The model is called in eval mode. Its weights, gradients and modes, and all random generators, stay as they are.
+
+    Args:
+        model: Module that returns one row of class scores per sample.
+        inputs: Samples, a floating-point tensor on the device of the model.
+        classes: Class of each sample whose score is explained. None: the predicted one.
+        method: "gradient-input", "smoothgrad" or "integrated-gradients".
+
+    Returns:
+        Maps of the shape of the inputs; positive values raise the score.
+
+    Raises:
+        UnknownName: No such method.
+        UnsupportedCapture: The inputs are integers, or the model cannot be differentiated or returns no class scores.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(2, 2, bias=False)
+        >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.0], [0.0, 3.0]]))
+        >>> explain(model, torch.tensor([[1.0, 2.0]])).tolist()
+        [[0.0, 6.0]]
+    """
+    # Loads torch, which readers of runs do not need.
+    from barograph.capture.torch.saliency import explained
+
+    return explained(model, inputs, classes, method)
 
 
 def distribution(run: Any, key: Key | str, *, most_rows: int = _ridges.MOST_ROWS) -> Ridges:

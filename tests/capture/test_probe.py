@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from barograph.errors import SettingsError
-from barograph.model.probe import ProbeSettings
+from barograph.errors import SettingsError, UnknownName, UnsupportedCapture
+from barograph.inside import explain
+from barograph.model.probe import SALIENCY_METHODS, ProbeSettings
 from barograph.model.step import Mode
 from barograph.runs.format.tensors import array_from_raw
 
@@ -269,3 +270,21 @@ def test_a_large_batch_is_found_row_by_row(record, model, data):
     np.testing.assert_array_equal(first["custom:probe/samples"], second["custom:probe/samples"])
     assert len(set(first["custom:probe/samples"].tolist())) == 140
     assert first["custom:probe/input"].shape == (140, 1, 40, 40)
+
+
+def test_any_samples_of_a_model_in_memory_are_explained(model, data):
+    model.train()
+    state, before = torch.get_rng_state(), copy.deepcopy(model.state_dict())
+    found = {method: explain(model, data[0][:5], method=method) for method in SALIENCY_METHODS}
+
+    assert {item.shape for item in found.values()} == {(5, 1, 8, 8)}
+    assert all(part.training for part in model.modules())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    other = explain(model, data[0][:5], [2] * 5)
+    assert not np.allclose(other, explain(model, data[0][:5], [0] * 5))
+    with pytest.raises(UnknownName, match="smoothgrad"):
+        explain(model, data[0], method="smooth")
+    with pytest.raises(UnsupportedCapture, match="integers"):
+        explain(nn.Embedding(5, 2), torch.arange(3), [0] * 3)

@@ -110,6 +110,16 @@ def test_an_evaluation_that_lacks_a_sample_has_a_gap():
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["frames"][1]["points"][2:4] == [None, None]
 
 
+def test_of_many_samples_some_are_drawn_and_all_are_counted(run):
+    frames = probe_frames(run[0])
+    found, whole = latent(frames, most_samples=50), latent(frames)
+
+    assert (len(found.samples), found.samples_left_out) == (40, 80)
+    assert found.frames[-1].points.shape == (40, 2)
+    assert len(found.frames[-1].losses) == len(found.targets) == 40
+    assert found.frames[-1].neighbor_accuracy == whole.frames[-1].neighbor_accuracy
+
+
 def test_a_sample_has_neighbors_and_a_history(run):
     reader, _ = run
     found = inside.sample(reader, inside.latent(reader).samples[0])

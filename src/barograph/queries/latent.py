@@ -36,6 +36,9 @@ FITS = ("all", "last", "each")
 MOST_FRAMES = 40
 """Frames of an animation; of more evaluations, evenly spaced ones are shown."""
 
+MOST_SAMPLES = 1500
+"""Samples of t-SNE and of a page; of a larger probe, evenly spaced ones are drawn."""
+
 NEIGHBORS = 5
 """Neighbors that decide whether a sample lies among its own class."""
 
@@ -69,6 +72,12 @@ class ProbeFrame:
         """Whether each sample was evaluated, with finite outputs."""
         found: NDArray[np.bool_] = np.isfinite(self.outputs).all(1)
         return found
+
+    def taken(self, rows: NDArray[np.intp]) -> ProbeFrame:
+        """Return the frame with some of its rows."""
+        columns = [None if column is None else column[rows]
+                   for column in (self.targets, self.predictions, self.losses)]
+        return ProbeFrame(self.step, self.layer, self.samples[rows], self.outputs[rows], *columns)
 
     @property
     def wrong(self) -> NDArray[np.bool_] | None:
@@ -113,6 +122,7 @@ class Latent:
         fit: Frames that the principal axes are computed from.
         explained: Share of the variance along both axes; NaN for t-SNE.
         samples: Identities of the samples.
+        samples_left_out: Number of samples without points, since there are too many.
         targets: Target of each sample; None: unknown.
         is_classes: The targets are class numbers.
         evaluations: Number of evaluations with the probe.
@@ -125,6 +135,7 @@ class Latent:
     fit: str
     explained: tuple[float, float]
     samples: tuple[str, ...]
+    samples_left_out: int
     targets: tuple[float, ...] | None
     is_classes: bool
     evaluations: int
@@ -208,7 +219,8 @@ def latent_in(
 
 
 def latent(
-    frames: Sequence[ProbeFrame], *, method: str = "pca", fit: str = "all", evaluations: int = 0
+    frames: Sequence[ProbeFrame], *, method: str = "pca", fit: str = "all", evaluations: int = 0,
+    most_samples: int | None = None,
 ) -> Latent | None:
     """Return frames of a probe, projected to two dimensions; None without frames.
 
@@ -219,6 +231,8 @@ def latent(
         fit: For "pca", what the axes are computed from: "all" frames or the "last" one, so that positions are
             comparable over time; or "each" frame on its own, rotated towards the previous one.
         evaluations: Number of evaluations with the probe, if some are left out; 0: that of the frames.
+        most_samples: Maximum number of points of a frame; None: all, or 1500 for t-SNE. The accuracies are those of all
+            samples.
 
     Raises:
         UnknownName: No such method or fit.
@@ -228,14 +242,17 @@ def latent(
             raise UnknownName(f'{name} is "{value}". {nearest(value, choices)}')
     if not frames:
         return None
-    points, explained = _tsne_points(frames) if method == "tsne" else _pca_points(frames, fit)
-    last = frames[-1]
+    most = most_samples if most_samples is not None else MOST_SAMPLES if method == "tsne" else len(frames[0].samples)
+    rows = np.arange(len(frames[0].samples))[:: max(1, -(-len(frames[0].samples) // most))]
+    drawn = [frame.taken(rows) for frame in frames]
+    points, explained = _tsne_points(drawn) if method == "tsne" else _pca_points(drawn, fit)
+    last = drawn[-1]
     return Latent(
         last.layer, last.outputs.shape[1], method, fit, explained,
-        samples=tuple(map(str, last.samples.tolist())),
+        samples=tuple(map(str, last.samples.tolist())), samples_left_out=len(frames[0].samples) - len(rows),
         targets=None if last.targets is None else tuple(last.targets.tolist()),
         is_classes=_are_classes(last.targets), evaluations=evaluations or len(frames),
-        frames=tuple(_latent_frame(frame, place) for frame, place in zip(frames, points, strict=True)))
+        frames=tuple(_latent_frame(*item) for item in zip(frames, drawn, points, strict=True)))
 
 
 def probe_sample(run: RunReader, sample: str, *, frames: Sequence[ProbeFrame] | None = None) -> ProbeSample:
@@ -379,7 +396,7 @@ def _tsne_points(frames: Sequence[ProbeFrame]) -> tuple[list[Floats], tuple[floa
     return points, (np.nan, np.nan)
 
 
-def _latent_frame(frame: ProbeFrame, points: Floats) -> LatentFrame:
+def _latent_frame(frame: ProbeFrame, drawn: ProbeFrame, points: Floats) -> LatentFrame:
     accuracy = near = np.nan
     known = frame.known
     if _are_classes(frame.targets):
@@ -389,8 +406,8 @@ def _latent_frame(frame: ProbeFrame, points: Floats) -> LatentFrame:
         if frame.wrong is not None and labeled.any():
             accuracy = float(1 - frame.wrong[labeled].mean())
     return LatentFrame(
-        frame.step, points, None if frame.predictions is None else tuple(frame.predictions.tolist()),
-        None if frame.losses is None else tuple(frame.losses.tolist()), near, accuracy)
+        frame.step, points, None if drawn.predictions is None else tuple(drawn.predictions.tolist()),
+        None if drawn.losses is None else tuple(drawn.losses.tolist()), near, accuracy)
 
 
 def _box(points: Sequence[Floats]) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from barograph.errors import SettingsError
 from barograph.model.key import key_from_text
-from barograph.queries.latent import MOST_FRAMES, latent, probe_frames, probe_sample, probe_steps
+from barograph.queries.latent import MOST_FRAMES, MOST_SAMPLES, latent, probe_frames, probe_sample, probe_steps
 from barograph.queries.learning_curves import learning_curves
 from barograph.queries.ridges import ridge_keys, ridges_of
 from barograph.queries.saliency import saliency_methods, saliency_of, saliency_samples
@@ -62,7 +62,7 @@ def latent_route(opened: OpenRuns) -> Route:
                 return json_answer(request, kept[asked])
             evaluations = len(asked[-1])
             frames = probe_frames(reader, most=MOST_FRAMES)
-        found = latent(frames, method=method, fit=fit, evaluations=evaluations)
+        found = latent(frames, method=method, fit=fit, evaluations=evaluations, most_samples=MOST_SAMPLES)
         while len(kept) >= _MOST_KEPT:
             kept.pop(next(iter(kept)), None)
         kept[asked] = None if found is None else found.to_json()

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from barograph.capture.torch.random import random_states
+from barograph.errors import UnknownName, UnsupportedCapture, nearest
 from barograph.model.probe import ProbeSettings
 
 if TYPE_CHECKING:
@@ -69,18 +71,44 @@ class Saliency:
             raise Impossible(f"the model cannot be differentiated: {str(error).splitlines()[0]}") from error
 
 
+def explained(model: nn.Module, inputs: torch.Tensor, classes: Any, method: str) -> NDArray[Any]:
+    """Return the maps of any samples; see `barograph.inside.explain`."""
+    if method not in _METHODS:
+        raise UnknownName(f'method is "{method}". {nearest(method, _METHODS)}')
+    trained = [part for part in model.modules() if part.training]
+    states = random_states()
+    try:
+        for part in trained:
+            part.training = False
+        if classes is None:
+            with torch.no_grad():
+                classes = _scores(model(inputs), len(inputs)).argmax(1).cpu().numpy()
+        found = Saliency(ProbeSettings(saliency_methods=(method,)))
+        return found.maps(model, inputs, np.asarray(classes, np.int64))[method]
+    except Impossible as error:
+        raise UnsupportedCapture(f"Cannot compute saliency maps: {error}.") from error
+    finally:
+        for part in trained:
+            part.training = True
+        states.put_back()
+
+
+def _scores(output: Any, samples: int) -> torch.Tensor:
+    """Return the class scores in a model's output, one row per sample."""
+    found = output if isinstance(output, torch.Tensor) else getattr(output, "logits", None)
+    if found is None or found.dim() not in (1, 2) or len(found) != samples:
+        raise Impossible("the model returns no class scores")
+    return found[:, None] if found.dim() == 1 else found
+
+
 def _gradient(model: nn.Module, inputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     """Return the gradient of each sample's class score."""
     parts = []
     for rows, wanted in zip(inputs.split(_MOST_ROWS), classes.split(_MOST_ROWS), strict=True):
         leaf = rows.detach().clone().requires_grad_()
-        output = model(leaf)
-        if not isinstance(output, torch.Tensor):
-            output = getattr(output, "logits", None)
-        if output is None or output.dim() not in (1, 2) or len(output) != len(leaf):
-            raise Impossible("the model returns no class scores")
-        scores = output if output.dim() == 1 else output.gather(1, wanted[:, None])
-        (gradient,) = torch.autograd.grad(scores.sum(), leaf)
+        scores = _scores(model(leaf), len(leaf))
+        chosen = scores if scores.shape[1] == 1 else scores.gather(1, wanted[:, None])
+        (gradient,) = torch.autograd.grad(chosen.sum(), leaf)
         parts.append(gradient)
     return torch.cat(parts)
 

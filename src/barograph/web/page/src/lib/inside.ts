@@ -9,7 +9,7 @@ export type Curves = {
 export type Overview = { evaluations: number; saliency_methods: string[]; saliency_samples: string[]; tensors: string[]; curves: Curves };
 export type Frame = { step: number; points: (number | null)[]; predictions: Value[] | null; losses: (number | null)[] | null; neighbor_accuracy: Value; accuracy: Value };
 export type Latent = {
-  layer: string; features: number; method: string; fit: string; explained: [Value, Value]; samples: string[]; targets: number[] | null;
+  layer: string; features: number; method: string; fit: string; explained: [Value, Value]; samples: string[]; samples_left_out: number; targets: number[] | null;
   is_classes: boolean; evaluations: number; extent: number[]; frames: Frame[];
 };
 export type Sample = { sample: string; target: Value; input: Values | null; steps: number[]; predictions: Value[]; losses: Value[]; neighbors: string[] };
