@@ -104,8 +104,9 @@ def _scores(output: Any, samples: int) -> torch.Tensor:
 def _gradient(model: nn.Module, inputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     """Return the gradient of each sample's class score."""
     parts = []
-    for rows, wanted in zip(inputs.split(_MOST_ROWS), classes.split(_MOST_ROWS), strict=True):
-        leaf = rows.detach().clone().requires_grad_()
+    for start in range(0, len(inputs), _MOST_ROWS):
+        wanted = classes[start:start + _MOST_ROWS]
+        leaf = inputs[start:start + _MOST_ROWS].detach().clone().requires_grad_()
         scores = _scores(model(leaf), len(leaf))
         chosen = scores if scores.shape[1] == 1 else scores.gather(1, wanted[:, None])
         (gradient,) = torch.autograd.grad(chosen.sum(), leaf)
