@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from barograph.errors import BarographError
 from barograph.model.clock import Clock
+from barograph.web import inside
 from barograph.web.answers import error_answer, json_answer
 from barograph.web.catalogs import Catalogs
 from barograph.web.charting import charting_routes
@@ -69,7 +70,8 @@ def application(
             return json_answer(request, found[0] if len(found) == 1 else found)
         return answer
 
-    about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
+    about_runs = [Route(f"/api/{name}", about(question))
+                  for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
     routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, clock).routes(),
@@ -80,7 +82,7 @@ def application(
               *job_routes(places),
               metrics.route(),
               *comparing_routes(opened, catalogs),
-              *about_runs, *page_routes(),
+              *about_runs, inside.latent_route(opened), *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     paths = [route.path for route in routes if isinstance(route, Route)]
     return Starlette(
