@@ -21,6 +21,7 @@ Stream = int | IO[bytes] | None
 """Standard input or output of a process: a file, its descriptor, or one of the constants above. None: ours."""
 
 _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS = 0.01, 0.2
+_started_here: set[int] = set()
 
 
 class Group(enum.Enum):
@@ -67,6 +68,7 @@ class LocalProcess:
         self._has_group = group is not Group.OURS and hasattr(os, "killpg")
         self._left_others: bool | None = None
         self.pid = self._popen.pid
+        _started_here.add(self.pid)
         self.stdin, self.stdout = self._popen.stdin, self._popen.stdout
         self._guard: LocalProcess | None = None
         if ends_with_us:
@@ -140,6 +142,7 @@ class LocalProcess:
 
     def _noted(self, code: int | None) -> int | None:
         if code is not None and self._left_others is None:
+            _started_here.discard(self.pid)
             # Checked once, right after the end: the number of an empty group may be reused soon.
             self._left_others = self._has_group and exists(self.pid)
             if not self._left_others:
@@ -164,6 +167,11 @@ class LocalProcess:
         while self._left_others and is_alive(self.pid) and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE_SECS, 2 * pause)
+
+
+def is_started_here(pid: int) -> bool:
+    """Return whether a child of this process was started by a `LocalProcess`, which waits for its end."""
+    return pid in _started_here
 
 
 def is_alive(group: int) -> bool:

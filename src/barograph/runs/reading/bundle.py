@@ -71,10 +71,8 @@ def bundles(
     """
     wanted = [statistic_named(name) for name in statistics]
     columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
-    table = run.arrow(kind, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
-    if only is not None:
-        names, paths = {key.path for key in only if key.kind == kind}, dictionary_column(table, "path")
-        table = table.filter(pa.array(np.array([text in names for text in paths.texts], bool)[paths.codes]))
+    paths = "*" if only is None else frozenset(key.path for key in only if key.kind == kind)
+    table = run.arrow(kind, paths, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
     modes, optimizers = dictionary_column(table, "mode"), dictionary_column(table, "optimizer")
     codes = modes.codes * len(optimizers.texts) + optimizers.codes
     for code in np.unique(codes).tolist():

@@ -29,6 +29,9 @@ METADATA_FILE = "capsule.json"
 CapsuleWriter = Callable[[CapsuleHead, Mapping[str, Any], Mapping[str, RawTensor], bytes | None], str]
 """Takes the arguments of `write_capsule` without the store, and returns the location of the capsule."""
 
+REPLAY_FILE = "replay.json"
+"""Result of the last replay of a capsule; not a part of the capsule."""
+
 _NAME = re.compile(r"\d{4,}-\d{8,}-[rp]\d+")
 
 
@@ -148,6 +151,39 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         raise DamagedChunk(f"Not the metadata of a capsule: {type(error).__name__}: {error} ({where}).") from error
     return Capsule(head, content, read_tensors(data, where), pickled, where,
                    {what: name for what, (name, _) in files.items()})
+
+
+def keep_replay(store: Store, capsule: Capsule, result: Mapping[str, Any]) -> None:
+    """Store the result of a replay with its capsule, in place of an earlier one.
+
+    Args:
+        store: The store that the capsule was read from.
+        capsule: The capsule.
+        result: Plain JSON data.
+
+    Raises:
+        StoreError: The store rejected it.
+    """
+    name = capsule.head.name
+    store.put(f"{_folder(store, name if name in capsule_names(store) else '')}{REPLAY_FILE}", sealed(result))
+
+
+def read_replay(store: Store, name: str) -> dict[str, Any] | None:
+    """Return the result of the last replay of a capsule; None if it was never replayed.
+
+    Args:
+        store: Store of the run.
+        name: Name of the capsule.
+
+    Raises:
+        DamagedChunk: It is damaged.
+        StoreError: The store cannot be read.
+    """
+    file = f"{CAPSULES}/{name}/{REPLAY_FILE}"
+    try:
+        return unsealed(store.get(file), file)
+    except ObjectNotFound:
+        return None
 
 
 def _folder(store: Store, name: str) -> str:
