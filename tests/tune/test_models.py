@@ -9,6 +9,7 @@ import pytest
 
 from barograph.tune.space import Space
 from barograph.tune.strategies import gaussian
+from barograph.tune.strategies.cma import CmaModel
 from barograph.tune.strategies.density import Densities
 from barograph.tune.strategies.gp import _log_h, choice_of
 from barograph.tune.strategies.models import Data
@@ -133,6 +134,17 @@ def test_densities_rank_what_is_near_good_trials_first() -> None:
     near, far, other = Densities(data).scores(positions.snapped(np.array([[0.3, 0.1], [0.9, 0.1], [0.3, 0.9]])))
     assert near < far
     assert near < other
+
+
+def test_cma_es_learns_from_trials_far_from_its_own() -> None:
+    positions = Positions(Space.from_texts(["x=0..1", "y=0..1"]))
+    near = 0.3 + 1e-6 * np.random.default_rng(4).random((300, 2))
+    units = np.vstack([near, np.random.default_rng(5).random((300, 2))])
+    model = CmaModel()
+    model.fit(Data(positions, units, ((units - 0.3) ** 2).sum(axis=1), np.empty((0, 2)), set(), frozenset()))
+    proposal = model.proposal(np.random.default_rng(6))
+    assert proposal is not None
+    assert np.isfinite(proposal).all()
 
 
 def test_cma_es_converges_on_a_bowl() -> None:
