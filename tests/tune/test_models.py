@@ -58,6 +58,15 @@ def test_predictions_are_those_of_the_formula(kernel: str) -> None:
         assert std[place] ** 2 == pytest.approx(process.signal - cross @ inverse @ cross, abs=1e-6)
 
 
+def test_features_of_a_group_share_a_length_scale() -> None:
+    groups = np.array([0, 1, 1])
+    process = gaussian.fitted(X, Y, groups=groups)
+    assert process.lengths[1] == process.lengths[2] != process.lengths[0]
+    mean, _ = process.predict(X)
+    assert np.corrcoef(mean, Y)[0, 1] > 0.95
+    assert list(Positions(Space.from_texts(["x=0..1", "k=a,b,c", "two=a,b"])).groups) == [0, 1, 1, 1, 2]
+
+
 def test_left_out_predictions_are_those_without_the_observation() -> None:
     process = gaussian.fitted(X, Y)
     error, std = process.left_out()
