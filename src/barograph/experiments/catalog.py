@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, or_, select, union
+from sqlalchemy import Connection, func, or_, select, union
 
 from barograph.errors import (
     AmbiguousName,
@@ -31,9 +31,10 @@ from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_u
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.recorded_entries import recorded_entries
-from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
+from barograph.experiments.schema import FED, ITEMS, LINKS, MEMBERS, RELATIONS
 from barograph.experiments.search.asking import COMPONENTS, found_ids
 from barograph.experiments.search.parser import search_from_text
+from barograph.experiments.search.syntax import Search
 from barograph.experiments.writing import in_parts, storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
@@ -90,6 +91,12 @@ class Catalog:
     def shown(self) -> str:
         """Location of the tables, for messages."""
         return self._database.shown
+
+    @property
+    def indexed_runs(self) -> int:
+        """Number of runs below the root that were indexed."""
+        with self.reading() as connection:
+            return connection.execute(select(func.count()).select_from(FED)).scalar_one()
 
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
@@ -207,8 +214,13 @@ class Catalog:
     ) -> list[int]:
         """Return the row numbers that a search finds, in its order; `experiment` (an ID) limits the search."""
         # Searched values are converted as the tables convert them.
-        return found_ids(connection, search_from_text(storable(search)), now_unix=self._clock.unix(), kinds=kinds,
-                         experiment=experiment)
+        return self.ids_of(search_from_text(storable(search)), connection, kinds=kinds, experiment=experiment)
+
+    def ids_of(
+        self, search: Search, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
+    ) -> list[int]:
+        """Return the row numbers that a parsed search finds; arguments as in `ids`."""
+        return found_ids(connection, search, now_unix=self._clock.unix(), kinds=kinds, experiment=experiment)
 
     def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
         """Return an item by name, ID or, for a run, place.
@@ -251,12 +263,13 @@ class Catalog:
         """Return all items of a kind, oldest first; archived ones only if requested."""
         return self._where(ITEMS.c.kind == kind, *(() if archived else (ITEMS.c.archived.is_(False),)))
 
-    def delete(self, item: Item, *, cascade: bool = False) -> list[Item]:
+    def delete(self, item: Item, *, cascade: bool = False, by: str = "") -> list[Item]:
         """Delete an item. `restore` brings it back within `UNDO_DAYS`. Directories of runs stay.
 
         Args:
             item: Item to delete.
             cascade: Also delete what derives from it and what belongs only to it.
+            by: Author; "": this user.
 
         Returns:
             The deleted items; the given one first.
@@ -271,11 +284,17 @@ class Catalog:
             raise StillNeeded(f'{item.kind.capitalize()} "{item.name}" cannot be deleted: {named}{more} derive from '
                               "it or belong to it. Delete those first, or delete all with --cascade.")
         gone = [item, *others]
-        self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
+        when = self.time_after(gone)
+        self.tell(Entry(one.uid, Verb.DELETE, time_unix=when, by=by) for one in gone)
         return gone
 
-    def rename(self, item: Item, name: str) -> None:
+    def rename(self, item: Item, name: str, *, by: str = "") -> None:
         """Rename a run or a component; its ID and place stay.
+
+        Args:
+            item: The run or component.
+            name: Its new name.
+            by: Author; "": this user.
 
         Raises:
             SettingsError: It is another kind of item, or the name is invalid.
@@ -290,13 +309,18 @@ class Catalog:
             shared = mine & {trial.experiment for trial in other.trials}
             if shared and other.uid != item.uid:
                 raise NameTaken(f'Experiment "{min(shared)}" already has a {other.kind} "{name}".')
-        self.tell([Entry(item.uid, Verb.SET, {"name": name})])
+        self.tell([Entry(item.uid, Verb.SET, {"name": name}, self.time_after([item]), by)])
 
-    def restore(self, uid: str) -> list[Item]:
-        """Restore a deleted item and what was deleted with it; return them, the item first."""
-        back = self._gone_with(uid)
-        self.tell(Entry(one, Verb.RESTORE) for one in back)
-        return [item for one in back if (item := self.item_by_uid(one)) is not None]
+    def restore(self, uid: str, *, by: str = "") -> list[Item]:
+        """Restore a deleted item and what was deleted with it; return them, the item first; `by` as in `delete`."""
+        back = [item for one in self._gone_with(uid) if (item := self.item_by_uid(one)) is not None]
+        when = self.time_after(back)
+        self.tell(Entry(item.uid, Verb.RESTORE, time_unix=when, by=by) for item in back)
+        return [item for one in back if (item := self.item_by_uid(one.uid)) is not None]
+
+    def time_after(self, items: Iterable[Item]) -> float:
+        """Return a time for entries that come after all others of some items, also after those of a faster clock."""
+        return max(self._clock.unix(), *(float(item.facts["changed_unix"]) for item in items))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

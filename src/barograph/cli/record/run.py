@@ -147,6 +147,10 @@ def command(
     strict: Annotated[
         bool | None, typer.Option("--strict", help="Let Barograph's own errors raise in the script, for debugging.")
     ] = None,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Print a link to the run in the browser. Starts barograph studio for its "
+                                            "place, unless one runs.")
+    ] = False,
     trust: Trust = False,
     live: Live = True,
     as_json: SummaryAsJson = False,
@@ -179,6 +183,8 @@ def command(
         "probe_layer": probe_layer, "saliency": saliency,
     })
     settings_file = config or default_config()
+    if studio and as_json:
+        raise typer.BadParameter("--studio and --json cannot be combined: the link would be among the JSON")
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory cannot be shared by two processes. Give --to a directory or a bucket.")
     preset_named(settings.preset)
@@ -195,6 +201,8 @@ def command(
     words = Secrets(os.environ).hide_words(command)
     claim = claim_run(store, new_manifest(settings, command=words, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
+    if studio:
+        _start_studio(store.url)
     end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
                       settings_file=whole_path(settings_file)))
 
@@ -237,6 +245,15 @@ def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
     from barograph.watch.addressing import recipients_of
 
     return recipients_of(settings)
+
+
+def _start_studio(url: str) -> None:
+    from barograph.companions import start_studio_at
+
+    try:
+        start_studio_at(url, 2)
+    except OSError as error:
+        print(f"barograph: no studio: {error}", file=sys.stderr, flush=True)
 
 
 def _program(command: list[str]) -> str:
