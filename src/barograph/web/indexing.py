@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, CatalogUnavailable
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import Clock, SystemClock
@@ -81,7 +81,7 @@ class Indexes:
                 state.is_busy, state.done, state.total = True, 0, 0
                 threading.Thread(target=self._feed, args=(state,), daemon=True, name="barograph-index").start()
             state.changed.wait_for(lambda: not state.is_busy or max(state.runs, state.total) > _FEW, _MOST_WAIT_SECS)
-            if state.failure is not None and not state.is_complete:
+            if state.failure is not None and not state.is_complete and not state.is_busy:
                 raise state.failure
         return state.catalog
 
@@ -110,13 +110,15 @@ class Indexes:
             runs = state.catalog.indexed_runs
         except BarographError as error:
             failure = error
-        finally:
-            end = self._clock.monotonic()
-            with state.changed:
-                state.is_busy, state.failure, state.damage, state.runs = False, failure, damage, runs
-                state.is_complete = state.is_complete or failure is None
-                state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
-                state.changed.notify_all()
+        except Exception as error:  # noqa: BLE001 - a defect; nobody else would see it in this thread
+            failure = CatalogUnavailable(f"Indexing the runs failed: {error!r}.")
+            failure.__cause__ = error
+        end = self._clock.monotonic()
+        with state.changed:
+            state.is_busy, state.failure, state.damage, state.runs = False, failure, damage, runs
+            state.is_complete = state.is_complete or failure is None
+            state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
+            state.changed.notify_all()
 
     def _progress_of(self, state: _State) -> Any:
         def progress(done: int, total: int) -> None:
