@@ -22,6 +22,11 @@
     ├── JobError                          a training job failed, or cannot be managed
     │   ├── JobRefused (ValueError)       the job has problems and was not started
     │   └── UnknownJob (LookupError)      there is no job of that name
+    ├── TuneError                         a study cannot be created, continued or used
+    │   ├── BadSpace (ValueError)         the search space of a study is wrong
+    │   ├── StudyExists                   there is a study of that name
+    │   ├── UnknownStudy (LookupError)    there is no study at that place
+    │   └── StudyChanged                  a study was created with another space or objective
     ├── MeasureError                      a statistic of a tensor cannot be computed
     │   ├── ShapeMismatch (ValueError)    two arrays differ in shape
     │   └── UnsupportedDtype (TypeError)  no statistics are defined for this dtype
@@ -45,6 +50,7 @@
     │   ├── UnknownItem (LookupError)     the catalog has no such item
     │   ├── AmbiguousName (LookupError)   several items have that name
     │   ├── StillNeeded                   other items depend on the item to delete
+    │   ├── EditConflict                  an item changed between reading it and editing it
     │   └── SearchError (ValueError)      a search is invalid; the message points at the place
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
     ├── ExportError                       a run cannot be exported
@@ -242,6 +248,10 @@ class StillNeeded(CatalogError):
     """Other items depend on the item to delete."""
 
 
+class EditConflict(CatalogError):
+    """An item changed between reading it and editing it."""
+
+
 class SearchError(CatalogError, ValueError):
     """A search is invalid.
 
@@ -262,6 +272,26 @@ class JobRefused(JobError, ValueError):
 
 class UnknownJob(JobError, LookupError):
     """There is no job of that name."""
+
+
+class TuneError(BarographError):
+    """A study cannot be created, continued or used."""
+
+
+class BadSpace(TuneError, ValueError):
+    """The search space of a study is wrong."""
+
+
+class StudyExists(TuneError):
+    """There is a study of that name."""
+
+
+class UnknownStudy(TuneError, LookupError):
+    """There is no study at that place."""
+
+
+class StudyChanged(TuneError):
+    """A study was created with another space or objective."""
 
 
 class MissingExtra(BarographError, ImportError):

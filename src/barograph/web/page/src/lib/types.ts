@@ -23,12 +23,15 @@ export type Run = {
   open_findings: number; problems: Problem[]; findings: Finding[]; unseen: string[]; incidents: string[]; warnings: string[];
   not_evaluated: string; workers: { name: string; state: string; reason: string; host: string; device: string }[];
   held: { step: number; text: string; capsule: string }[]; actions: { action: string; result: string; step: number | null }[];
-  go_on_from: number | null; damage: string; recorded: number | null; charts: string[];
+  go_on_from: number | null; damage: string; recorded: number | null; charts: string[]; chart_count: number;
 };
 export type Line = {
   name: string; statistic: string; mode: string; optimizer: string; count: number; last: Value; least: Value; greatest: Value;
-  nonfinite: number; nonfinite_steps: [number, number][]; steps: number[]; times: number[]; values: Value[];
+  nonfinite: number; nonfinite_steps: [number, number][]; nonfinite_at: [number, number][];
+  steps: number[]; positions: number[]; values: Value[]; mean_at?: number[]; means?: (number | null)[]; mean_counts?: number[];
 };
+export type RunLines = { lines?: Line[]; missing?: string[]; error?: string };
+export type Recorded = { first_step: number; last_step: number; count: number; with_tensors: number; edges: number[]; shares: (number | null)[] };
 export type Layer = {
   path: string; class: string; health: string; findings: string[]; figures: Record<string, Record<string, Value>>;
   gradient_norms: { steps: number[]; values: Value[] };
