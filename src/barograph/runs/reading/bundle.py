@@ -13,7 +13,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
-from barograph.runs.reading.inventory import natural_order, speaking
+from barograph.runs.reading.inventory import contributing, natural_order
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import (
     Series,
@@ -142,7 +142,7 @@ def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterato
     for path, found in itertools.groupby(spans, lambda span: span[0] // len(workers.texts)):
         of_worker = {workers.texts[code % len(workers.texts)]: slice(start, stop) for code, start, stop in found}
         if len(of_worker) > 1:
-            of_worker = {name: of_worker[name] for name in speaking(of_worker)}
+            of_worker = {name: of_worker[name] for name in contributing(of_worker)}
         key = Key(kind, names[path])
         merged = len(of_worker) > 1 and kind in MERGED_KINDS
         if merged or (any_shard and any(shards[rows].any() for rows in of_worker.values())):

@@ -101,7 +101,7 @@ def workers_in(run: RunReader) -> list[str]:
     return run._records.workers()
 
 
-def speaker_of(run: RunReader) -> str | None:
+def default_worker(run: RunReader) -> str | None:
     """Return the worker that is shown by default; None: all are merged.
 
     Ranks of one training are merged. For independent processes the first is shown, because merged numbers of two

@@ -244,7 +244,7 @@ class RunReader:
         one_worker = worker is not None or alone
         query = _query(wanted, mode, optimizer, start, stop)
         tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
-        result = series_from_tables(wanted, number, _speaking(tables))
+        result = series_from_tables(wanted, number, _contributing(tables))
         if not len(result):
             self._check_key(wanted)
             self._check_optimizer(optimizer)
@@ -532,7 +532,7 @@ class RunReader:
         return None
 
     def _view(self, query: Query, worker: str | None) -> StepView | None:
-        return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
+        return view_from_rows(_contributing(self._records.by_worker(query, SCHEMA.names, worker)))
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
         damage = DamagedChunk(
@@ -599,7 +599,7 @@ def _query(
     return Query(tests, start, stop)
 
 
-def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
+def _contributing(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
     """Return the rows of the relevant workers: all ranks, or else the first process."""
     workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
     ranks = [name for name in workers if group_of(name) == "r"]

@@ -78,10 +78,10 @@ def write_capsule(
     files = {"tensors": ("tensors.safetensors", raw_tensors_parts(tensors))}
     if pickled is not None:
         files["pickled"] = ("pickled.pickle", [pickled])
-    said = {}
+    entries = {}
     for what, (name, parts) in files.items():
-        said[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
-    store.put(f"{folder}/{METADATA_FILE}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
+        entries[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
+    store.put(f"{folder}/{METADATA_FILE}", sealed({"head": asdict(head), "files": entries, "content": dict(content)}))
     return folder
 
 
@@ -143,7 +143,8 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     head = _head(metadata_file, where)
     try:
         content = dict(metadata_file["content"])
-        files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in metadata_file["files"].items()}
+        files = {str(what): (str(entry["name"]), str(entry["checksum"]))
+                 for what, entry in metadata_file["files"].items()}
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
