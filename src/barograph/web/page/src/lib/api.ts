@@ -1,3 +1,5 @@
+import { session } from "./session.svelte";
+
 /** Answers of the server. An answer that did not change travels as its version alone. */
 
 export class Failed extends Error {
@@ -33,6 +35,7 @@ export async function get<T>(name: string, query: Query = {}, signal?: AbortSign
   }
   if (response.status === 304 && before) return before.data as T;
   const text = await response.text();
+  if (response.status === 401) session.needsToken = true;
   if (!response.ok) throw new Failed(messageOf(text), response.status);
   const data = JSON.parse(text) as T;
   known.set(url, { version: response.headers.get("etag") ?? "", data });
