@@ -27,7 +27,7 @@ export type Run = {
 };
 export type Line = {
   name: string; statistic: string; mode: string; optimizer: string; count: number; last: Value; least: Value; greatest: Value;
-  nonfinite: number; nonfinite_steps: [number, number][]; nonfinite_at: [number, number][];
+  nonfinite: number; nonfinite_steps: [number, number][]; nonfinite_at: [number, number][]; span: number[];
   steps: number[]; positions: number[]; values: Value[]; mean_at?: number[]; means?: (number | null)[]; mean_counts?: number[];
 };
 export type RunLines = { lines?: Line[]; missing?: string[]; error?: string };
