@@ -74,8 +74,10 @@ class Forecast:
     def lines(self) -> list[str]:
         """The forecast for people."""
         said = [f"{share(self.finished_share)} of {count(self.simulations, 'simulation')} finished"]
+        starts_again = ("Without checkpoints, the training starts again after each interruption. Add --spot or "
+                        "--checkpoint-every auto (in a job file: spot = true).")
         if not self.finished_share:
-            return said
+            return [*said, starts_again] if math.isinf(self.interval_secs) and math.isfinite(self.mtbf_secs) else said
         took, cost = self.duration_secs, self.cost
         said.append(f"duration: {duration(took.median)} (90% between {duration(took.low)} and {duration(took.high)})")
         if not math.isnan(cost.median):
@@ -86,8 +88,7 @@ class Forecast:
         said.append(f"{self.interruptions:.1f} interruptions, {self.repeated_steps.median:,.0f} repeated steps, "
                     f"{self.lost_percent:.1f}% of time lost; {every}")
         if self.interruptions and math.isinf(self.interval_secs):
-            said.append("Without checkpoints, the training starts again after each interruption. Add --spot or "
-                        "--checkpoint-every auto (in a job file: spot = true).")
+            said.append(starts_again)
         elif math.isfinite(self.mtbf_secs) and not 1 / _FITS < self.interval_secs / self.best_interval_secs < _FITS:
             said.append(f"an interruption every {duration(self.mtbf_secs)}: a checkpoint every "
                         f"{duration(self.best_interval_secs)} loses less (checkpoints.mtbf_hours = "
