@@ -216,9 +216,9 @@ def test_intervals_are_those_of_the_recording() -> None:
 
 def test_a_training_that_is_always_interrupted_before_it_saves_ends_the_simulation() -> None:
     week = Training(7 * DAY, start_secs=120.0, checkpoint_secs=5.0)
-    found = simulate(job(every_minutes=None), random_traces(3, mtbf_secs=7200.0), week)
+    found = simulate(job(every_minutes=None), random_traces(1000, mtbf_secs=7200.0), week)
     assert found.finished_share == 0
-    assert found.lines == ["0% of 3 simulations finished", "Without checkpoints, the training starts again after each "
+    assert found.lines == ["0% of 10 simulations finished", "Without checkpoints, the training starts again after each "
                            "interruption. Add --spot or --checkpoint-every auto (in a job file: spot = true)."]
 
 

@@ -17,6 +17,8 @@ from barograph.model.plain import plain
 from barograph.watch.figures import count, duration, share
 
 _HOUR_SECS = 3600.0
+_FIRST = 10
+"""If none of so many simulations gets any further, the others are not worth their time."""
 _FITS = 1.5
 """An interval that differs less from the best one loses hardly more time."""
 
@@ -115,8 +117,14 @@ def simulate(spec: JobSpec, traces: Iterable[Trace], training: Training) -> Fore
     traces = list(traces)
     if not traces:
         raise SettingsError("A simulation needs at least one trace.")
-    jobs = [VirtualJob(spec, trace, training) for trace in traces]
-    finished = [job for job in jobs if job.run()]
+    jobs: list[VirtualJob] = []
+    finished: list[VirtualJob] = []
+    for trace in traces:
+        jobs.append(VirtualJob(spec, trace, training))
+        if jobs[-1].run():
+            finished.append(jobs[-1])
+        if len(jobs) == _FIRST and all(job.gets_no_further for job in jobs):
+            break
     plain_secs = training.start_secs + training.work_secs
     price = spec.spot_price if spec.spot else spec.price
     between = mtbf_secs(traces)

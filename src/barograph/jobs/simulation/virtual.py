@@ -90,10 +90,15 @@ class VirtualJob:
     def run(self) -> bool:
         """Run the job until its controller ends it, or it gets no further; return whether it finished."""
         while not self.state.phase.is_over:
-            if self._now > self._training.work_secs * _MOST_TIMES or self._vain_attempts >= _MOST_VAIN_ATTEMPTS:
+            if self._now > self._training.work_secs * _MOST_TIMES or self.gets_no_further:
                 return False
             self._act()
         return self.state.phase is Phase.FINISHED
+
+    @property
+    def gets_no_further(self) -> bool:
+        """Whether it was given up because its attempts save nothing."""
+        return self._vain_attempts >= _MOST_VAIN_ATTEMPTS
 
     @property
     def duration_secs(self) -> float:
