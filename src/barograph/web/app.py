@@ -23,7 +23,9 @@ from barograph.web.page_files import page_routes
 from barograph.web.places import Places
 from barograph.web.protection import Protection
 from barograph.web.questions import QUESTIONS, Question
+from barograph.web.schema import schema_of
 from barograph.web.searching import Searches
+from barograph.web.shapes import SHAPES
 
 _MOST_JOBS = 200
 
@@ -52,6 +54,9 @@ def application(
     def the_roots(request: Request) -> Response:
         return json_answer(request, {"roots": [root.place for root in places.roots]})
 
+    def schema(request: Request) -> Response:
+        return json_answer(request, schema_of(SHAPES))
+
     def jobs(request: Request) -> Response:
         reports = reports_of(reversed(JobsHome().all()[-_MOST_JOBS:]))
         return json_answer(request, [{**report.to_json(), "is_over": report.is_over} for report in reports])
@@ -77,7 +82,7 @@ def application(
 
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
-              Route("/api/roots", the_roots),
+              Route("/api/roots", the_roots), Route("/api/schema", schema),
               *about_runs, *page_routes()]
     return Starlette(
         routes=routes,
