@@ -23,6 +23,7 @@ from barograph.web.page_files import page_routes
 from barograph.web.places import Places
 from barograph.web.protection import Protection
 from barograph.web.questions import QUESTIONS, Question
+from barograph.web.saving import saving_routes
 from barograph.web.schema import schema_of
 from barograph.web.searching import Searches
 from barograph.web.shapes import SHAPES
@@ -83,7 +84,7 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots), Route("/api/schema", schema),
-              *about_runs, *page_routes()]
+              *about_runs, *saving_routes(), *page_routes()]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],

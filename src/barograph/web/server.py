@@ -11,7 +11,8 @@ from barograph.errors import SettingsError
 
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
-_EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+"""What to do if a library is missing."""
 
 
 def serve(
@@ -34,7 +35,7 @@ def serve(
 
         from barograph.web.app import application
     except ModuleNotFoundError:
-        raise SettingsError(_EXTRA) from None
+        raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
     port = listening.getsockname()[1]
     alone = is_loopback(host)

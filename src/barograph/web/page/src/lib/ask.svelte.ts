@@ -1,4 +1,5 @@
 import { Failed, get, type Query } from "./api";
+import { savedMs } from "./source";
 
 /** The answer to a question that may change: what is known, what failed, and whether more is on its way. */
 export class Asked<T> {
@@ -41,7 +42,7 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
       } finally {
         asked.loading = false;
       }
-      if (everyMs && !aborting.signal.aborted) timer = setTimeout(() => void once(), document.hidden ? everyMs * 5 : everyMs);
+      if (everyMs && savedMs === null && !aborting.signal.aborted) timer = setTimeout(() => void once(), document.hidden ? everyMs * 5 : everyMs);
     };
     void once();
     return () => {
