@@ -10,7 +10,12 @@ export default defineConfig(({ mode }) => ({
     ...(mode === "single" ? {
       copyPublicDir: false, cssCodeSplit: false,
       rolldownOptions: { input: "src/main.ts", output: { codeSplitting: false, entryFileNames: "single/page.js", assetFileNames: "single/page[extname]" } },
-    } : {}),
+    } : {
+      rolldownOptions: {
+        input: ["index.html", "src/notebook.ts"], preserveEntrySignatures: "exports-only",
+        output: { entryFileNames: ({ name }) => (name === "notebook" ? "single/notebook.js" : "assets/[name]-[hash].js") },
+      },
+    }),
   },
   server: { proxy: { "/api": "http://127.0.0.1:8765" } },
 }));

@@ -2,6 +2,8 @@
 
 const KEY = "barograph-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
+/** A notebook around the page tells its theme. */
+const around = document.documentElement.dataset.system;
 let choice = $state<"system" | "light" | "dark">(remembered());
 let dark = $state(false);
 
@@ -24,7 +26,7 @@ function remember(): void {
 }
 
 function apply(): void {
-  dark = choice === "dark" || (choice === "system" && system.matches);
+  dark = choice === "dark" || (choice === "system" && (around ? around === "dark" : system.matches));
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 }
 
