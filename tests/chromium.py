@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,3 +60,10 @@ class Tab:
     def open(self, address: str) -> Any:
         self.page.goto(address)
         return self.page
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        """Let the page go on until something has happened."""
+        deadline = time.monotonic() + LONGEST_SECS
+        while not happened():
+            assert time.monotonic() < deadline, "it did not happen"
+            self.page.wait_for_timeout(20)

@@ -18,6 +18,7 @@ from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.queries.run_list import runs_in
 from barograph.web.answers import error_answer, json_answer, number_in
+from barograph.web.changes import Changes, change_routes
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -44,6 +45,7 @@ def application(
     """
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
+    changes = Changes(places, on_change=opened.has_changed, clock=clock)
     searches = Searches(clock)
 
     def runs(request: Request) -> Response:
@@ -84,7 +86,7 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
     routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
               Route("/api/roots", the_roots), Route("/api/schema", schema),
-              *about_runs, *saving_routes(), *page_routes()]
+              *about_runs, *saving_routes(), *change_routes(changes), *page_routes()]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],
