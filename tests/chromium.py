@@ -18,6 +18,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 LONGEST_SECS = 60.0
+playwright.expect.set_options(timeout=LONGEST_SECS * 1000)
 
 
 @contextmanager
@@ -61,9 +62,9 @@ class Tab:
         self.page.goto(address)
         return self.page
 
-    def until(self, happened: Callable[[], bool]) -> None:
+    def until(self, happened: Callable[[], bool], what: str = "it") -> None:
         """Let the page go on until something has happened."""
         deadline = time.monotonic() + LONGEST_SECS
         while not happened():
-            assert time.monotonic() < deadline, "it did not happen"
+            assert time.monotonic() < deadline, f"{what} not in time"
             self.page.wait_for_timeout(20)

@@ -1,4 +1,5 @@
 /** Answers of the server. An answer that did not change travels as its version alone. */
+import { waits } from "./busy.svelte";
 import { inNotebook, reply, type Reply } from "./source";
 
 export class Failed extends Error {
@@ -28,12 +29,15 @@ export async function get<T>(name: string, query: Query = {}, signal?: AbortSign
   const url = urlOf(name, query);
   const before = known.get(url);
   asked.add(url);
+  const answered = before ? () => undefined : waits();
   let answer: Reply;
   try {
     answer = await reply(url, before?.version ?? "", signal);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Failed(inNotebook ? "The kernel does not answer." : "The server does not answer. Is `barograph studio` still running?", 0);
+  } finally {
+    answered();
   }
   if (answer.status === 304 && before) return before.data as T;
   if (answer.status !== 200) throw new Failed(messageOf(answer.text), answer.status);
