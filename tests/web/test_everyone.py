@@ -23,7 +23,8 @@ AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 RUN = "#/run/0/first"
 STATES = [
     "#/now", "#/runs", "#/runs?q=metrics.loss.last+%3E+1&order=name+asc", "#/jobs",
-    "#/compare?run=0%2Ffirst&run=0%2Fsecond", RUN, f"{RUN}?from=10&to=60", f"{RUN}?tab=charts&log=1&smooth=40", f"{RUN}?tab=layers&layer=fc&step=3",
+    "#/compare?run=0%2Ffirst&run=0%2Fsecond", RUN,
+    f"{RUN}?from=10&to=60", f"{RUN}?tab=charts&log=1&smooth=40", f"{RUN}?tab=layers&layer=fc&step=3",
     f"{RUN}?tab=step&step=77", f"{RUN}?tab=data", f"{RUN}?tab=time", f"{RUN}?tab=output", f"{RUN}?tab=environment",
     "#/run/0/nothing", "#/nothing",
 ]
