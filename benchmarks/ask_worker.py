@@ -1,4 +1,4 @@
-"""Measures how long one tool takes to answer questions about many runs, in this process."""
+"""Measures the time of one tool's queries about many runs, in this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchmarks.processes import Request, Result, answer_request
 
 
 def measure(request: Result) -> Request:
-    """Return what filling and asking took.
+    """Return the times of filling and querying.
 
-    The request holds `tool` (a module of `benchmarks.askers`), `components`, `points` and `times`: how often each
-    question is asked, after one time that is not counted.
+    The request contains `tool` (a module of `benchmarks.askers`), `components`, `points` and `times`: how often to
+    measure each query, after one query that is not counted.
     """
     module = importlib.import_module(f"benchmarks.askers.{request['tool']}")
     asker: Asker = module.open_asker(request["directory"])

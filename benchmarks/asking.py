@@ -1,4 +1,4 @@
-"""How long questions about many runs take, beside another tracker: a fresh process fills a store, then it is asked."""
+"""Times of queries about many runs, compared with another tracker: a fresh process fills a store, then queries it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _FILLING = "filling"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: processes a tool, runs with 5 metrics, 5 parameters and 4 tags, points, times each."""
+    """Size of the measurement: processes per tool, runs with 5 metrics, 5 parameters and 4 tags, points,
+    repetitions."""
 
     rounds: int = 3
     components: int = 10_000
@@ -32,7 +33,7 @@ QUICK = Effort(rounds=2, components=1_000, points=20_000, times=3)
 
 
 def measure_asking(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
-    """Return what each tool took, round by round; tools that fail are named in `failures`, with the reason."""
+    """Return the times of each tool per round; `failures` has tools that fail, with the reason."""
     measured: dict[str, list[Result]] = defaultdict(list)
 
     def measure(tool: str, _: int) -> None:
@@ -44,7 +45,7 @@ def measure_asking(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> di
 
 
 def print_asking(report: Mapping[str, Any]) -> None:
-    """Print the table: medians, and how many times as long as Barograph each other tool takes, round by round."""
+    """Print the table: medians, and the ratio of each other tool to Barograph per round."""
     tools = [tool for tool in report["measured"] if tool not in report["failures"]]
     if tools:
         _print_table(report, tools)

@@ -1,4 +1,4 @@
-"""Blocks of steps in one process, bare and recorded by turns, which workers of several frameworks measure."""
+"""Alternating blocks of bare and recorded steps in one process, for workers of several frameworks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 Block = Callable[[int], object]
-"""Makes so many steps, and returns when the last is done."""
+"""Makes this many steps, and returns when the last is done."""
 
 _LEAST_TURNS = 2
-"""Of one alone nothing could be said of how turns differ."""
+"""One turn alone would not show how turns differ."""
 
 
 def block_of(step: Callable[[], object]) -> Block:
-    """Return what makes one step after the other."""
+    """Return a block that makes one step after the other."""
 
     def block(steps: int) -> None:
         for _ in range(steps):
@@ -26,17 +26,17 @@ def block_of(step: Callable[[], object]) -> Block:
 def by_turns(
     bare: Block, recorded: Block, *, secs: float, block_secs: float, warm_up_secs: float, warm_up_steps: int = 1
 ) -> list[dict[str, Any]]:
-    """Return what blocks of steps took, in turns; before the clock starts both kinds have run.
+    """Return times of alternating blocks of steps; both kinds have run before the clock starts.
 
-    All blocks have as many steps, for a framework hands out steps faster than they are made, and a block that ended by
-    the clock would hold several times as many of the kind that nobody waits for.
+    All blocks have the same number of steps, because a framework enqueues steps faster than it executes them: a block
+    that ended by the clock would contain several times as many steps of the kind that does not wait.
 
     Args:
-        bare: Makes steps that nobody watches.
-        recorded: Makes steps that are watched.
-        secs: Of all blocks together, which are two turns at least.
-        block_secs: Of one bare block, about.
-        warm_up_secs, warm_up_steps: Recorded steps before the clock starts take at least so long, and are as many.
+        bare: Makes unrecorded steps.
+        recorded: Makes recorded steps.
+        secs: Total time of all blocks, which are at least two turns.
+        block_secs: Approximate time of a bare block.
+        warm_up_secs, warm_up_steps: Minimum time and number of recorded steps before the clock starts.
     """
     bare(1)
     steps = _steps_of(bare, block_secs)
@@ -52,7 +52,7 @@ def by_turns(
 
 
 def _steps_of(block: Block, secs: float) -> int:
-    """Return how many steps take so many seconds, about; what a block costs besides its steps is among them."""
+    """Return the number of steps for this time, including the fixed cost of a block."""
     steps = 1
     while (wall := _timed(block, steps)["wall"]) < 0.8 * secs:
         steps = max(steps + 1, round(steps * secs / wall))
@@ -60,7 +60,7 @@ def _steps_of(block: Block, secs: float) -> int:
 
 
 def _timed(block: Block, steps: int) -> dict[str, float]:
-    """Return what so many steps took: of the clock, of this thread and of the process."""
+    """Return the times of this many steps: wall clock, this thread, and the process."""
     process, thread, begin = time.process_time(), time.thread_time(), time.perf_counter()
     block(steps)
     return {"steps": steps, "wall": time.perf_counter() - begin, "thread": time.thread_time() - thread,

@@ -1,4 +1,4 @@
-"""What it costs to write a held step down, beside a plain write of the same bytes."""
+"""The cost of writing a withheld step, compared with a plain write of the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.tables import Table, note, progress, ratio_text, span_text
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: fresh processes, and capsules in each."""
+    """Size of the measurement: fresh processes, and capsules in each."""
 
     processes: int = 3
     rounds: int = 7
@@ -23,7 +23,7 @@ QUICK = Effort(processes=1, rounds=5)
 
 
 def measure_capsule(effort: Effort) -> dict[str, Any]:
-    """Return the seconds of each capsule and of the plain writes beside it."""
+    """Return the seconds of each capsule and of the plain writes around it."""
     rounds: list[Mapping[str, Any]] = []
     for number in range(effort.processes):
         progress(f"capsule, process {number + 1} of {effort.processes}")

@@ -1,4 +1,4 @@
-"""Measures how long a capsule takes to write, beside a plain write of the same bytes, in this process."""
+"""Measures the time of writing a capsule, compared with a plain write of the same bytes, in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARM_UP_STEPS = 3
 
 
 def measure(request: Result) -> Request:
-    """Return the seconds of each capsule, of plain writes right before and after it, and how many bytes that is."""
+    """Return the seconds of each capsule and of plain writes right before and after it, and the number of bytes."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     wanted: list[int] = []
@@ -44,12 +44,12 @@ def measure(request: Result) -> Request:
         for _ in range(WARM_UP_STEPS):
             step_secs()
         made = WARM_UP_STEPS
-        # The first is written to bring everything that it needs into memory, and to know its bytes.
+        # The first one loads everything it needs into memory, and shows the number of bytes.
         data = b""
         for number in range(request["rounds"] + 1):
             wanted[:] = [made]
-            # What a file that was deleted leaves in memory is written to ten times as fast as memory that no file has
-            # had yet, so all three stay until the round is over: none is written where another has just been.
+            # Memory of a deleted file is written ten times as fast as fresh page cache, so all three files stay until
+            # the end of the round: none is written where another has just been.
             before = _plain(folder / "before", data)
             held = step_secs()
             made += 1

@@ -1,4 +1,4 @@
-"""What it takes to ask a catalog of many components: a table of all, searches, and a long series of one run."""
+"""Times of queries in a catalog of many components: a table of all, searches, and a long series of one run."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SEARCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, those of a catalog of very many,
-    points of two series, names in one run, times."""
+    """Size of the measurement: components with 5 metrics, 5 parameters and 4 tags each, components of a very large
+    catalog, points of two series, names in one run, repetitions."""
 
     components: int = 10_000
     very_many: int = 1_000_000
@@ -52,7 +52,7 @@ QUICK = Effort(components=2_000, very_many=20_000, points=20_000, long_points=20
 
 
 def measure_catalog(effort: Effort) -> dict[str, Any]:
-    """Return the seconds that each question takes, every time it was asked; and what filling the catalog took."""
+    """Return the seconds of each query at each repetition, and of filling the catalog."""
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
           Catalog(root) as catalog):
         progress(f"catalog: adding {effort.components:,} components")
@@ -88,7 +88,7 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
 
 
 def _among_very_many(effort: Effort) -> tuple[float, dict[str, list[float]], dict[str, int]]:
-    """Return what it took to fill a catalog of very many components, and as `_asked` what searches of it take."""
+    """Return the time of filling a very large catalog, and the results of `_asked` for its searches."""
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
           Catalog(root) as catalog):
         begin = time.perf_counter()
@@ -115,7 +115,7 @@ def _searches(catalog: Catalog) -> dict[str, Callable[[], int]]:
 def _asked(
     questions: Mapping[str, Callable[[], int]], rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Return the seconds that each question takes, every time it was asked, and how many rows answer it."""
+    """Return the seconds of each query at each repetition, and its number of rows."""
     answers = {name: ask() for name, ask in questions.items()}
     taken: dict[str, list[float]] = {name: [] for name in questions}
     for number in range(rounds):
@@ -187,7 +187,7 @@ def _name(number: int) -> str:
 
 
 def _table(catalog: Catalog, search: str) -> int:
-    """Make the table, and every column that more than one component has anything in."""
+    """Make the table, with every column in which more than one component has a value."""
     with catalog.reading() as connection:
         table = component_table(connection, catalog.ids(search, connection))
     common = {f"metrics.{name}.{statistic}" for name in table.columns.metrics.commonest(len(_METRICS))

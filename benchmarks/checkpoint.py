@@ -1,4 +1,4 @@
-"""What a checkpoint costs the training that saves it, beside `torch.save` and a plain write of as many bytes."""
+"""The cost of a checkpoint for its training, compared with `torch.save` and a plain write of as many bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.tables import Table, note, progress
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What is saved, and how often."""
+    """What to save, and how often."""
 
     workloads: Sequence[str] = ("mlp", "resnet", "gpt")
     rounds: int = 9

@@ -30,7 +30,7 @@ def measure(request: Request) -> Result:
             workload.forward_backward()
             workload.optimizer.step()
             saves.ask_for_one("measured")
-    # The first finds schedulers and loads what it writes with.
+    # The first one finds schedulers and loads modules.
     secs["barograph"] = list(saves.costs_secs)[1 : request["rounds"] + 1]
     written = sum(path.stat().st_size for path in (place / "checkpoints").iterdir())
     state = {"model": workload.model.state_dict(), "optimizer": workload.optimizer.state_dict()}

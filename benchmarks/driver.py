@@ -1,4 +1,4 @@
-"""The command line of the bench: which parts, how thoroughly, and where the figures go."""
+"""The command line of the benchmarks: parts, effort, and output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from benchmarks.variants import VARIANTS
 
 
 def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
-    """Part (a): what a step costs."""
+    """Part (a): the cost of a step."""
     heading("Step time, as a ratio to the bare steps just before and after")
     effort = steps.QUICK if choice.quick else steps.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
@@ -66,7 +66,7 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
-    """What recording costs within one process, bare and recorded steps by turns."""
+    """The cost of recording within one process, with alternating bare and recorded steps."""
     heading("Cost of recording, alternating with bare steps in one process")
     effort = turns.QUICK if choice.quick else turns.Effort()
     report = turns.measure_turns(replace(effort, processes=choice.rounds or effort.processes), choice.workloads)
@@ -75,7 +75,7 @@ def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
-    """Part (b): the statistics loop beside a plain read of the same memory."""
+    """Part (b): the statistics loop compared with a plain read of the same memory."""
     heading("The statistics kernel, compared with a plain read of the same memory")
     report = kernel_report.measure_kernel(0.3 if choice.quick else 1.5)
     kernel_report.print_kernel(report)
@@ -83,7 +83,7 @@ def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
-    """Part (c): what logging a number costs its caller, and weighs on disk."""
+    """Part (c): the cost of logging a number, and its size on disk."""
     heading("Logging numbers: cost for the caller")
     effort = logs.QUICK if choice.quick else logs.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
@@ -94,29 +94,29 @@ def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_read(choice: argparse.Namespace) -> dict[str, Any]:
-    """Part (d): a long series back to NumPy."""
+    """Part (d): reading a long series into NumPy."""
     return _reported(choice, "Reading one series back", reading, reading.measure_reading, reading.print_reading)
 
 
 def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
-    """Part (e): from a step's end to its finding on the terminal."""
+    """Part (e): from the end of a step to its finding on the terminal."""
     return _reported(
         choice, "From a step's end to its finding", finding, finding.measure_findings, finding.print_findings,
     )  # fmt: skip
 
 
 def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
-    """From a finding to the webhook that has received it."""
+    """From a finding to the webhook."""
     return _reported(choice, "From a finding to a webhook", notice, notice.measure_notices, notice.print_notices)
 
 
 def measure_catalog(choice: argparse.Namespace) -> dict[str, Any]:
-    """What it takes to ask a catalog of many components."""
+    """Queries in a catalog of many components."""
     return _reported(choice, "A catalog with many components", catalog, catalog.measure_catalog, catalog.print_catalog)
 
 
 def measure_ask(choice: argparse.Namespace) -> dict[str, Any]:
-    """Questions about many runs, beside another tracker."""
+    """Queries about many runs, compared with another tracker."""
     heading("Queries over many runs")
     effort = asking.QUICK if choice.quick else asking.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
@@ -128,19 +128,19 @@ def measure_ask(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
-    """How fast every rule together judges what was recorded."""
+    """Speed of all rules together."""
     return _reported(choice, "Every rule over recorded data", judging, judging.measure_judging, judging.print_judging)
 
 
 def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
-    """What a watcher needs that follows a run for long."""
+    """The resources of a watcher that follows a long run."""
     return _reported(
         choice, "Watching a long run", judging, judging.measure_following, judging.print_following,
     )  # fmt: skip
 
 
 def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
-    """What the rules catch, and how often they cry wolf."""
+    """Detected faults, and false alarms."""
     programs = faults.chosen_programs("all", None)
     scores = faults.measure_faults(programs, seeds=1 if choice.quick else faults.SEEDS, jobs=1)
     faults.print_faults(scores)
@@ -148,17 +148,17 @@ def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_trace(choice: argparse.Namespace) -> dict[str, Any]:
-    """What the data trace costs a step, and weighs on disk."""
+    """The cost of the data trace per step, and its size on disk."""
     return _reported(choice, "The data trace", trace, trace.measure_trace, trace.print_trace)
 
 
 def measure_trees(choice: argparse.Namespace) -> dict[str, Any]:
-    """What recording a training of boosted trees costs."""
+    """The cost of recording a training of boosted trees."""
     return _reported(choice, "Boosted trees", trees, trees.measure_trees, trees.print_trees)
 
 
 def measure_frameworks(choice: argparse.Namespace) -> dict[str, Any]:
-    """What recording costs a step of Keras and of JAX."""
+    """The cost of recording a step of Keras and of JAX."""
     heading("Keras and JAX steps")
     effort = replace(frameworks.QUICK if choice.quick else frameworks.Effort(), threads=choice.threads,
                      names=choice.frameworks)
@@ -168,12 +168,12 @@ def measure_frameworks(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
-    """What it costs to write a held step down."""
+    """The cost of writing a withheld step."""
     return _reported(choice, "A capsule", capsule, capsule.measure_capsule, capsule.print_capsule)
 
 
 def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
-    """How exactly held steps are made again, and what is blamed for them."""
+    """How exactly withheld steps are replayed, and whether the cause is found."""
     heading("Saving and replaying failing steps")
     scores = replay.measure_replays(replay.chosen_programs(None), forked=choice.quick)
     replay.print_replays(scores)
@@ -181,7 +181,7 @@ def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
-    """What is added to the start of a script."""
+    """Time added to the start of a script."""
     heading("Script startup")
     report = start.measure_start(start.QUICK if choice.quick else start.FULL, seed=choice.seed)
     start.print_start(report)
@@ -189,12 +189,12 @@ def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
-    """What it adds to the start of a script that a run keeps what made it."""
+    """Time that recording the provenance adds to the start of a script."""
     return _reported(choice, "Recording the origin of a run", origin, origin.measure_origin, origin.print_origin)
 
 
 def measure_open(choice: argparse.Namespace) -> dict[str, Any]:
-    """How long opening a run keeps the script, beside another tracker."""
+    """Time of opening a run, compared with another tracker."""
     heading("Opening a run")
     unavailable = _prepare(set(opening.WAYS.values()))
     ways = {way: environment for way, environment in opening.WAYS.items() if environment not in unavailable}
@@ -204,13 +204,13 @@ def measure_open(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
-    """How fast many processes log into one run."""
+    """Speed of many processes that log to one run."""
     return _reported(choice, "Many processes logging to one run", together, together.measure_together,
                      together.print_together)
 
 
 def measure_jobs(choice: argparse.Namespace) -> dict[str, Any]:
-    """How long a training job takes to start, to end, and to train again."""
+    """Times of a training job until it starts, ends, and trains again."""
     return _reported(choice, "Training jobs", jobs, jobs.measure_jobs, jobs.print_jobs)
 
 
@@ -225,19 +225,19 @@ def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
-    """Whether the examples are made again to the last bit."""
+    """Whether reruns of the examples are identical to the last bit."""
     return _reported(choice, "Rerunning the examples", rerun, rerun.measure_rerun, rerun.print_rerun)
 
 
 def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
-    """What a checkpoint costs."""
+    """The cost of a checkpoint."""
     return _reported(
         choice, "Cost of a checkpoint", checkpoint, checkpoint.measure_checkpoint, checkpoint.print_checkpoint,
     )  # fmt: skip
 
 
 def measure_job_checkpoints(choice: argparse.Namespace) -> dict[str, Any]:
-    """What interruptions and checkpoints cost a job."""
+    """The cost of interruptions and checkpoints of a job."""
     heading("A job under interruptions")
     effort = job_checkpoints.QUICK if choice.quick else job_checkpoints.Effort()
     report = job_checkpoints.measure_job_checkpoints(replace(effort, rounds=choice.rounds or effort.rounds))
@@ -246,12 +246,12 @@ def measure_job_checkpoints(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_job_data(choice: argparse.Namespace) -> dict[str, Any]:
-    """How fast the data of a job arrives."""
+    """The speed of delivering the data of a job."""
     return _reported(choice, "Data of a job", job_data, job_data.measure_job_data, job_data.print_job_data)
 
 
 def measure_job_survival(choice: argparse.Namespace) -> dict[str, Any]:
-    """What jobs survive, and what is left of them."""
+    """What jobs survive, and what remains of them."""
     heading("Jobs under kill -9")
     effort = job_survival.QUICK if choice.quick else job_survival.Effort()
     if choice.rounds:
@@ -269,7 +269,7 @@ def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_networks(choice: argparse.Namespace) -> dict[str, Any]:
-    """Whether networks of Keras that are put together by chance come to the same bits."""
+    """Whether random Keras networks train to the same bits."""
     return _reported(choice, "Random networks with and without Barograph", networks,
                      networks.measure_networks, networks.print_networks)
 
@@ -278,7 +278,7 @@ def _reported(
     choice: argparse.Namespace, title: str, part: Any, measure: Callable[[Any], dict[str, Any]],
     show: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Measure one part under its heading, as thoroughly as was chosen; print it and return it."""
+    """Measure one part with the chosen effort; print and return it."""
     heading(title)
     report = measure(part.QUICK if choice.quick else part.Effort())
     show(report)
@@ -320,7 +320,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print, and return 0 if every part gave its figures."""
+    """Measure, print, and return 0 if every part succeeded."""
     choice = _parser().parse_args(arguments)
     report: dict[str, Any] = {"machine": _machine(choice.device)}
     print(", ".join(f"{name} {value}" for name, value in report["machine"].items()))
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str]) -> int:
             report[part] = {"failed": str(error)}
             note(f"{part} failed: {error}")
             failed = True
-        if choice.json:  # after each part: hours of measuring are not lost to what comes last
+        if choice.json:  # after each part: a later failure must not lose hours of measurements
             Path(choice.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
     return int(failed)
 
@@ -378,7 +378,7 @@ def _names_among(known: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def _prepare(environments: Iterable[str]) -> dict[str, str]:
-    """Make the environments; return those that cannot be made here, with the reason, and print them."""
+    """Create the environments; return and print those that cannot be created here, with the reason."""
     unavailable = {}
     for name in sorted(environments):
         progress(f"environment {name}") if name != OWN else None

@@ -1,10 +1,10 @@
-"""The bench's own virtual environments: one a tool, below `.venvs/`, so that no tool's needs bend another's.
+"""The benchmarks' own virtual environments: one per tool, below `.venvs/`, so that requirements do not conflict.
 
-    python -m benchmarks.environments            make all that are missing
-    python -m benchmarks.environments wandb aim  make these
+    python -m benchmarks.environments            create all missing ones
+    python -m benchmarks.environments wandb aim  create these
 
-Barograph itself and the bare steps run in the environment that runs the bench. Every environment that
-trains holds the same torch; the bench compares no step with one of another torch.
+Barograph itself and the bare steps run in the environment that runs the benchmarks. Every environment that trains has
+the same PyTorch; steps with different versions are not compared.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HOME = ROOT / ".venvs"
 TORCH = "torch==2.13.0"
 
 OWN = "barograph"
-"""Name of the environment that runs the bench."""
+"""Name of the environment that runs the benchmarks."""
 
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "tensorboard": (TORCH, "tensorboard==2.21.0"),
     "wandb": (TORCH, "wandb==0.31.0", "numpy"),
     "trainscope": (TORCH, "trainscope==1.8.1"),
-    # The last release is from before NumPy 2.3; of its own dependencies it names too few. Builds with a C compiler.
+    # The last release predates NumPy 2.3, and its declared dependencies are incomplete. Building needs a C compiler.
     "smdebug": (TORCH, "smdebug==1.0.34", "numpy<2.3", "requests", "pandas", "psutil"),
     "trackio": ("trackio==0.43.0",),
     "aim": ("aim==3.29.1",),
@@ -35,15 +35,15 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
 }
 
 SMDEBUG_PYTHON = (3, 11)
-"""The newest Python that smdebug 1.0.34 installs on."""
+"""The newest Python version that smdebug 1.0.34 supports."""
 
 
 class EnvironmentUnavailable(Exception):
-    """An environment could not be made here; the message says why."""
+    """An environment could not be created here; the message says why."""
 
 
 def python_of(name: str) -> Path:
-    """Return the interpreter of an environment, made before by `prepare`."""
+    """Return the interpreter of an environment created by `prepare`."""
     if name == OWN:
         return Path(sys.executable)
     scripts = "Scripts" if sys.platform == "win32" else "bin"
@@ -51,10 +51,10 @@ def python_of(name: str) -> Path:
 
 
 def prepare(name: str) -> Path:
-    """Return the interpreter of an environment, making the environment where it is missing or stale.
+    """Return the interpreter of an environment, after creating it if it is missing or stale.
 
     Raises:
-        EnvironmentUnavailable: It cannot be installed here; the message holds pip's own reason.
+        EnvironmentUnavailable: It cannot be installed here; the message contains pip's reason.
     """
     python = python_of(name)
     if name == OWN or _is_ready(name):

@@ -1,4 +1,4 @@
-"""The processor time of a process and of those it started, since a tool may work in another process."""
+"""The processor time of a process and its descendants, since a tool may work in another process."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 def family_cpu_secs() -> float:
-    """Return the processor time of this process, all its threads, and the processes it started (where /proc tells)."""
+    """Return the processor time of this process, all its threads, and its descendants (if /proc exists)."""
     return time.process_time() + sum(descendants_cpu_secs(Path("/proc"), os.getpid()))
 
 
 def descendants_cpu_secs(proc: Path, ancestor: int) -> list[float]:
-    """Return the processor time of each living process that descends from `ancestor`; none where there is no /proc."""
+    """Return the processor time of each living descendant of `ancestor`; empty without /proc."""
     stats: dict[int, tuple[int, float]] = {}
     for path in proc.glob("[0-9]*/stat"):
         try:
-            # After the name, which may hold anything, in brackets: state, parent, …; 11 and 12 further: user, system.
+            # After the name in parentheses, which may contain anything: state, parent, …; 11 and 12 further: user,
+            # system.
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue  # it has just ended

@@ -1,4 +1,4 @@
-"""From the end of a step that goes wrong to its finding on the terminal, with the default settings."""
+"""The time from the end of a bad step to its finding on the terminal, with the default settings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SCRIPT = ROOT / "benchmarks" / "scripts" / "nan_at_step.py"
 STEP_ENDED = re.compile(r"bad step ended at ([\d.]+)")
 
 FINDING = re.compile(r"\bN101\b")
-"""What the watcher's line of that finding has in it: the code of the rule that sees what is not finite."""
+"""Matches the watcher's line of the finding: the code of the rule that detects non-finite values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: runs, the steps of each, and the one that goes wrong."""
+    """Size of the measurement: runs, steps of each, and the bad step."""
 
     rounds: int = 7
     steps: int = 1000
@@ -38,7 +38,7 @@ QUICK = Effort(rounds=3)
 
 
 def measure_findings(effort: Effort) -> dict[str, Any]:
-    """Return, for each run, the seconds from the end of the bad step to the line that tells of it."""
+    """Return, for each run, the seconds from the end of the bad step to the line of its finding."""
     latencies = []
     for number in range(effort.rounds):
         progress(f"finding, round {number + 1} of {effort.rounds}")
@@ -54,7 +54,7 @@ def _latency(effort: Effort) -> Mapping[str, Any]:
 
 
 def _lines_with_times(command: Sequence[str], home: Path, timeout_secs: float = 120.0) -> list[tuple[float, str]]:
-    """Return every line the command prints, on either output, with the time at which it arrived."""
+    """Return every line that the command prints to either stream, with its time of arrival."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_environment(home), cwd=home
     )
@@ -71,13 +71,13 @@ def _lines_with_times(command: Sequence[str], home: Path, timeout_secs: float = 
 
 
 def latency_of(lines: Sequence[tuple[float, str]]) -> Mapping[str, Any]:
-    """Return the seconds from the end of the bad step to the first line of the watcher's that names a finding after it.
+    """Return the seconds from the end of the bad step to the watcher's first line that names a finding after it.
 
     Args:
         lines: (time of arrival, text), in the order of arrival.
 
     Raises:
-        WorkerFailed: The script never reached the step, or no finding followed; the message holds what was printed.
+        WorkerFailed: The script never reached the step, or no finding followed; the message contains the output.
     """
     ended = next((float(match[1]) for _, text in lines if (match := STEP_ENDED.search(text))), None)
     if ended is None:

@@ -1,4 +1,4 @@
-"""Follows a run that another process writes, as `barograph watch` does, and tells what each block of steps cost."""
+"""Follows a run that another process writes, like `barograph watch`, and reports the cost of each block of steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_SECS = 0.2
 
 
 def measure(request: Result) -> Request:
-    """Return the cost and the memory of each block of steps of the watcher, which is this process."""
+    """Return the cost and the memory of the watcher (this process) for each block of steps."""
     url = str(Path(request["directory"], "run"))
     here, there = multiprocessing.Pipe()
     writer = multiprocessing.get_context("spawn").Process(target=_write, args=(there, request["recorded"], url))
@@ -50,7 +50,7 @@ def measure(request: Result) -> Request:
 
 
 def _write(pipe: Connection, recorded: str, url: str) -> None:
-    """Write as many steps as are asked for, until none are."""
+    """Write as many steps as requested, until none are."""
     from benchmarks.recording import Repeater
 
     with Repeater(url, store_from_url(recorded), keep_last=KEEP_LAST) as repeater:

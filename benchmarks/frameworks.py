@@ -1,4 +1,4 @@
-"""What recording costs a step of Keras, on each backend, and of JAX: the ResNet and the GPT, written in each."""
+"""The cost of recording a step of Keras, on each backend, and of JAX: the ResNet and the GPT in each framework."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ FRAMEWORKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "jax.jit with optax": ("jax_worker", "jit", ("jax", "optax", "flax")),
     "flax nnx": ("jax_worker", "nnx", ("jax", "optax", "flax")),
 }
-"""By name: the worker, how it is to train, and what must be installed."""
+"""By name: the worker, the backend, and required packages."""
 
 VARIANTS = ("everything", "kinds", "moments", "budget")
-"""`everything`: every kind of record with exact histograms; `kinds`: every kind, moments alone; `moments`: those of
-weights, gradients and layers' outputs; all of every step, no budget. `budget`: the default settings."""
+"""Recording variants. Without budget, in every step: `everything`: every kind of record with exact histograms; `kinds`:
+every kind, moments only; `moments`: moments of weights, gradients and layer outputs. `budget`: the default settings."""
 
 _BOTH = ("resnet", "gpt")
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured.
+    """Size of the measurement.
 
     Attributes:
-        processes: Of each framework, model and variant.
-        secs: Of the blocks of a process together.
-        block_secs: Of one block.
-        warm_up_secs: Before the first.
-        settling: So many times longer both are with a budget, which pays back what the first steps cost before it
-            spends any more.
-        threads: Of the framework, and of what reads; more than one: as many as the framework likes.
-        names: Of those that are measured.
+        processes: Number per framework, model and variant.
+        secs: Total time of the blocks of a process.
+        block_secs: Time of one block.
+        warm_up_secs: Time before the first block.
+        settling: Factor for both times with a budget, which repays the cost of the first steps before it spends more.
+        threads: Threads of the framework and of reading; more than one: as many as the framework chooses.
+        names: The frameworks to measure.
     """
 
     processes: int = 2
@@ -56,7 +55,7 @@ QUICK = Effort(processes=1, secs=14.0, warm_up_secs=5.0)
 
 
 def measure_frameworks(effort: Effort) -> dict[str, Any]:
-    """Return blocks of steps, bare and recorded by turns, in fresh processes."""
+    """Return alternating blocks of bare and recorded steps, in fresh processes."""
     found, missing = [], {}
     for name in effort.names:
         worker, how, needs = FRAMEWORKS[name]
@@ -107,6 +106,6 @@ def _train(worker: str, how: str, workload: str, variant: str, effort: Effort) -
 def _variables(how: str, threads: int) -> dict[str, str]:
     told = {"KERAS_BACKEND": how, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": str(threads),
             "TF_NUM_INTEROP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    # XLA knows one thread, or as many as there are processors.
+    # XLA uses one thread, or as many as there are processors.
     alone = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     return {**told, "XLA_FLAGS": alone} if threads == 1 else told

@@ -1,10 +1,9 @@
 """The arithmetic of measuring side by side: the order of measurements, paired ratios, intervals.
 
-A machine drifts: its clock, its neighbours, its temperature. A ratio of two figures taken minutes apart
-shows the drift as well as the difference. So the *base* is measured again and again between the
-others, and each figure is divided by the mean of the base just before and just after it. The
-interior measurements of the base are treated the same way: their ratios are the *control*, which
-should be 1, and its spread is what this bench can resolve.
+A machine drifts: its clock, its neighbors, its temperature. A ratio of two values measured minutes apart shows the
+drift as well as the difference. So the *base* is measured repeatedly between the others, and each value is divided by
+the mean of the base just before and just after it. Interior measurements of the base are treated the same way: their
+ratios are the *control*, which should be 1, and its spread is the resolution of the benchmark.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A median with what is known of it.
+    """A median with its confidence interval.
 
     Attributes:
-        median: Of the values.
-        low, high: Ends of the interval that holds the true median with probability `coverage`.
+        median: Median of the values.
+        low, high: Bounds of the interval that contains the true median with probability `coverage`.
         least, greatest: Extremes of the values.
-        coverage: Probability, by order statistics alone: nothing is assumed of the distribution.
+        coverage: Probability, from order statistics, without assumptions on the distribution.
         count: Number of values.
     """
 
@@ -39,10 +38,9 @@ class Interval:
 def interval_of(values: Sequence[float], *, coverage: float = 0.95) -> Interval:
     """Return the median of `values` and the narrowest symmetric interval that covers the true one.
 
-    The true median lies between the k-th smallest and the k-th greatest of n values with probability
-    1 − 2·P(Binomial(n, ½) < k). The greatest k that reaches `coverage` is taken. Where even the
-    extremes do not reach it (fewer than six values for 0.95) they are the interval, and the coverage
-    they do have is said.
+    The true median is between the k-th smallest and the k-th greatest of n values with probability 1 − 2·P(Binomial(n,
+    ½) < k). The greatest k that reaches `coverage` is used. If even the extremes do not reach it (fewer than six values
+    for 0.95), they are the interval, with their actual coverage.
 
     Raises:
         ValueError: There are no values.
@@ -75,10 +73,10 @@ def round_order(names: Sequence[str], base: str, *, between: int, generator: ran
     """Return one round: every name once, in random order, with the base first, last and in between.
 
     Args:
-        names: What is measured; the base may be among them and is not repeated for it.
-        base: What the others are divided by.
-        between: Greatest number of names between two measurements of the base, from 1.
-        generator: Source of the order.
+        names: What to measure; the base may be among them and is not repeated for it.
+        base: The divisor.
+        between: Maximum number of names between two measurements of the base, from 1.
+        generator: Random generator of the order.
 
     Example:
         >>> round_order(["a", "b", "c"], "bare", between=2, generator=random.Random(1))
@@ -93,13 +91,13 @@ def round_order(names: Sequence[str], base: str, *, between: int, generator: ran
 
 
 def paired_ratios(measured: Sequence[tuple[str, float]], base: str) -> Mapping[str, list[float]]:
-    """Return name to its ratios, each figure divided by the mean of the base's nearest two.
+    """Return the ratios by name: each value divided by the mean of the base's nearest two.
 
     Args:
-        measured: One round, as (name, figure), in the order in which it was measured. A figure that is
-            NaN was not obtained: it gives no ratio, and as a base it is passed over.
-        base: What to divide by. Its own entry holds the control: interior figures of the base, divided
-            by the mean of the base's figures on either side.
+        measured: One round, as (name, value), in measured order. NaN is a failed measurement: it gives no ratio, and is
+            skipped as a base.
+        base: The divisor. Its own entry has the control: interior values of the base, divided by the mean of the base's
+            values on either side.
 
     Example:
         >>> paired_ratios([("bare", 2.0), ("a", 6.0), ("bare", 4.0), ("b", 4.0), ("bare", 4.0)], "bare")

@@ -17,10 +17,10 @@ from benchmarks.recorded_steps import attached, measured
 
 
 def measure(request: Request) -> Result:
-    """Return the blocks of steps, and at how many tensors were recorded."""
+    """Return the blocks of steps, and the number of steps with recorded tensors."""
     model, tx, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
     step = {"jit": _plain_step, "nnx": _nnx_step}[request["how"]](model, tx)
-    # The user's own program, which `observe` leaves as it is, made while nobody listens.
+    # The user's own program, which `observe` does not change, created without hooks.
     jax.block_until_ready(step(_users_own, x, y))
     run = attached(request)
     bare = block_of(lambda: jax.block_until_ready(step(_users_own, x, y)))

@@ -1,4 +1,4 @@
-"""What interruptions cost a job: time lost, simulated; and what checkpoints cost a training that has none."""
+"""The cost of interruptions for a job: lost time, simulated; and the cost of checkpoints for a training."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CASES: Mapping[str, tuple[Mapping[str, Any] | None, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is simulated, and how long trainings are.
+    """Number of simulations, and length of trainings.
 
     Attributes:
         traces: Number of simulations.
-        workloads: What is trained.
-        rounds: Trainings with checkpoints of each workload; those without are one more.
+        workloads: The workloads to train.
+        rounds: Trainings with checkpoints per workload; there is one more without.
         secs: Length of each.
     """
 
@@ -48,7 +48,7 @@ QUICK = Effort(workloads=("resnet",), rounds=1, secs=60.0)
 
 
 def measure_job_checkpoints(effort: Effort) -> dict[str, Any]:
-    """Return the forecasts of a job of 8 h, and for each workload the trainings in the order of their measurement."""
+    """Return the forecasts of a job of 8 h, and for each workload the trainings in measured order."""
     progress("job-checkpoints, simulations")
     traces = random_traces(effort.traces, mtbf_secs=_MTBF_HOURS * _HOUR_SECS)
     simulated = {

@@ -1,4 +1,4 @@
-"""Trains one workload for a while, with checkpoints or without."""
+"""Trains one workload for some time, with or without checkpoints."""
 
 from __future__ import annotations
 

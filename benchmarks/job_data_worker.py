@@ -1,4 +1,4 @@
-"""Brings objects of a local S3 server to a job, in each mode, alternating with plain gets of obstore."""
+"""Delivers objects of a local S3 server to a job, in each mode, alternating with plain gets of obstore."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ with open(sys.argv[1], "rb", buffering=0) as pipe:
         count += size
 print(count, first, time.perf_counter() - start)
 """
-"""A script that reads a pipe; the clock starts when it opens it."""
+"""A script that reads a pipe; the clock starts when it opens the pipe."""
 
 
 def measure(request: Result) -> Request:
-    """Return the seconds of each way in the order asked for, and what lazy directories fetched."""
+    """Return the seconds of each way in the requested order, and the bytes that lazy directories fetched."""
     os.environ.update(request["environment"])
     root = Path(request["directory"])
     listing = objects_of(Channel("train", request["source"]))
@@ -48,10 +48,10 @@ def measure(request: Result) -> Request:
         return {"lazy": _lazy(request["source"], listing, root), "problem": lazy_problem()}
     ways: dict[str, Callable[[DataListing, Path], dict[str, float]]] = {
         "gets": _gets, "gets to files": _gets_to_files, "copy": _copy, "pipe": _pipe, "boto3": _boto3}
-    _gets(listing, root)  # connections, and caches of the server
+    _gets(listing, root)  # fills connections and caches of the server
     measured = []
     for number, name in enumerate(request["order"]):
-        # Nothing is deleted in between: ext4 takes long to create files soon after many were deleted.
+        # Nothing is deleted in between: ext4 creates files slowly right after many were deleted.
         place = root / f"{number}"
         cpu = time.process_time()
         found = ways[name](listing, place)
@@ -137,7 +137,7 @@ def _pipe(listing: DataListing, place: Path) -> dict[str, float]:
 
 
 def _lazy(source: str, listing: DataListing, root: Path) -> dict[str, Any]:
-    """Return the share of bytes that a script fetches which reads a tenth."""
+    """Return the share of bytes fetched for a script that reads a tenth."""
     if len(listing.objects) > 1:
         plans: dict[str, Iterator[tuple[str, int, int]]] = {"every tenth object": (
             (item.name, 0, item.size_bytes) for item in listing.objects[::10])}

@@ -1,6 +1,6 @@
-"""Kills parts of a job with SIGKILL in a phase of its life, and finds what is left of it afterwards.
+"""Kills parts of a job with SIGKILL in a phase of its life, and determines what remains afterwards.
 
-Victims are found by environment variables that their processes carry, not by how the code starts them.
+Victims are found by environment variables of their processes, not by how the code starts them.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from barograph.machine.marked import kill_marked, marked_processes, program_of
 from benchmarks.processes import WorkerFailed
 
 HOME, INSTANCE, SCRIPT = "BAROGRAPH_HOME", "BAROGRAPH_INSTANCE", "TRAINING_JOB_NAME"
-"""Environment variables of all processes of a directory of jobs, of those of an instance, and of a script."""
+"""Environment variables of all processes of a jobs directory, of an instance, and of a script."""
 PATIENCE_SECS = 300.0
 _LEFT_SECS = 30.0
 _LOOK_SECS = 0.01
 _UNFINISHED = re.compile(r"#\d+$")
 _KEPT = re.compile(r"jobs/[^./][^/]*\.json|cache/.*|controller\.log|barograph-[0-9a-f]{24}\.lock")
-"""What stays in the directory of the jobs on purpose."""
+"""Files that intentionally remain in the jobs directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of the life of a job, and how to make it long enough to be hit.
+    """A phase in the life of a job, and how to make it long enough to be hit.
 
     Attributes:
         name: Its name.
-        has_begun: Whether a job is in it.
-        longest_secs: The kill comes so long after its begin, or earlier.
-        shortest_secs: It does not come earlier.
+        has_begun: Returns whether a job is in it.
+        longest_secs: Maximum time from its start to the kill.
+        shortest_secs: Minimum time from its start to the kill.
         options: Options of the submission.
-        script: What is trained.
-        output_bytes: What the script leaves.
+        script: The script to train.
+        output_bytes: Size of the script's output.
         ends: The job ends by itself afterwards; otherwise it has to be stopped.
     """
 
@@ -62,13 +62,13 @@ class Phase:
 
 @dataclass(slots=True)
 class Case:
-    """One job in a folder of its own.
+    """One job in a separate folder.
 
     Attributes:
-        folder: Everything of the job is in here, temporary files included.
+        folder: All files of the job, including temporary ones.
         name: Name of the job.
-        environment: Of all commands.
-        engine: Where it runs.
+        environment: Environment of all commands.
+        engine: Engine of the job.
     """
 
     folder: Path
@@ -88,7 +88,7 @@ class Case:
         return self.folder / "runs" / self.name
 
     def command(self, *words: str) -> subprocess.Popen[str]:
-        """Return a command of Barograph, started."""
+        """Start a command of Barograph."""
         (self.folder / "tmp").mkdir(exist_ok=True)
         environment = {**self.environment, HOME: str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp")}
         return subprocess.Popen([sys.executable, "-m", "barograph", *words], cwd=self.folder / "code", env=environment,
@@ -112,7 +112,7 @@ class Case:
         return out
 
     def report(self) -> JobReport | None:
-        """Return the job as it is; None if there is none, or it cannot be read at this moment."""
+        """Return the current state of the job; None if there is none, or it cannot be read at this moment."""
         with contextlib.suppress(BarographError):
             return view_of(self.name, self.home).report()
         return None
@@ -123,13 +123,13 @@ class Case:
         return [pid for pid in found if victim in ("everything", _kind_of(pid))]
 
     def note_groups(self) -> None:
-        """Remember the control groups and namespaces of the processes: they must be gone at the end."""
+        """Remember the control groups and namespaces of the processes, which must be gone at the end."""
         mine = _groups_of(os.getpid())
         for pid in self.processes():
             self.seen |= _groups_of(pid) - mine
 
     def kill(self, victim: str) -> int:
-        """Kill processes; return how many."""
+        """Kill processes; return their number."""
         self.note_groups()
         killed = 0
         for pid in self.processes(victim):
@@ -139,14 +139,14 @@ class Case:
         return killed
 
     def left(self) -> list[str]:
-        """Return what is left of the job, once nothing more goes away."""
+        """Return what remains of the job once nothing disappears any more."""
         deadline = time.monotonic() + _LEFT_SECS
         while (found := list(self._left())) and time.monotonic() < deadline:
             time.sleep(0.1)
         return found
 
     def close(self) -> None:
-        """End everything, whatever is left."""
+        """End everything that remains."""
         for variable, prefix in ((HOME, str(self.folder)), (INSTANCE, f"{self.name}@")):
             kill_marked(variable, prefix)
         for place in _mounts(self.folder):
@@ -171,13 +171,13 @@ class Case:
 
 
 def killed_case(case: Case, phase: Phase, victim: str, draws: random.Random, words: Sequence[str]) -> dict[str, Any]:
-    """Submit a job, kill a victim in a phase, let the next `barograph jobs` repair it, and return what became of it.
+    """Submit a job, kill a victim in a phase, let the next `barograph jobs` repair it, and return the result.
 
     Args:
         case: The job.
-        phase: When.
-        victim: Whom: see `Case.processes`.
-        draws: Chooses the moment.
+        phase: The phase.
+        victim: The processes to kill: see `Case.processes`.
+        draws: Chooses the time.
         words: Arguments of the submission after its options.
     """
     after_secs = draws.uniform(phase.shortest_secs, phase.longest_secs)

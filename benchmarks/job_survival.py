@@ -1,4 +1,4 @@
-"""What jobs survive: kills in every phase, fifty submissions at once; what is left of them, and what is repeated."""
+"""What jobs survive: kills in every phase, fifty submissions at once; leftovers, and repeated work."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _MOMENTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is killed and submitted.
+    """Number of kills and submissions.
 
     Attributes:
         trainings: Jobs that are killed once and whose weights are compared.
-        cleanups: Jobs that are killed, and what is left of them is counted.
-        on_ray: How many of these run on a Ray cluster.
+        cleanups: Jobs that are killed and whose leftovers are counted.
+        on_ray: Number of these on a Ray cluster.
         queued: Jobs that are submitted at once.
-        traces: Simulations.
+        traces: Number of simulations.
         trained_secs: Length of the training whose checkpoints are observed.
     """
 
@@ -72,12 +72,12 @@ NAMES = ("trainings", "cleanups", "queue", "repeated")
 
 
 def measure_job_survival(effort: Effort, *, seed: int = 0, only: Sequence[str] = NAMES) -> dict[str, Any]:
-    """Return what became of the jobs.
+    """Return the results of the jobs.
 
     Args:
-        effort: How much.
-        seed: Chooses victims and moments.
-        only: Which of the measurements.
+        effort: Size of the measurement.
+        seed: Chooses victims and times.
+        only: The measurements to make.
     """
     report: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="bs-", ignore_cleanup_errors=True) as scratch:
@@ -144,7 +144,7 @@ def _saves(case: Case, report: JobReport) -> bool:
 _COPIES = ("--data", "train=../data")
 _LIMITS = ("--memory", "2GiB")
 _SAVED = ("--checkpoint-every", "every=1", "--retries", "3")
-"""A script that is killed alone has failed: the job tries it again only if it may."""
+"""If only the script is killed, it has failed: the job retries it only with `--retries`."""
 _PHASES = (
     Phase("submitting", lambda case, report: True, 2.0, options=(*_COPIES, *_LIMITS)),
     Phase("starting", lambda case, report: str(report.phase) == "running", 0.5),
@@ -169,7 +169,7 @@ _OF_TRAININGS = (
 
 
 def _trainings(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
-    """Kill a job in each phase by turns, and compare its weights with those of a job that was not killed."""
+    """Kill a job in each phase in turn, and compare its weights with those of a job that was not killed."""
     whole: dict[Sequence[str], bytes] = {}
     found = []
     for number in range(effort.trainings):
@@ -195,7 +195,7 @@ def _weights(case: Case) -> bytes:
 
 
 def _cleanups(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
-    """Kill each victim in each phase by turns."""
+    """Kill each victim in each phase in turn."""
     turns = [(_VICTIMS[(number + number // len(_PHASES) + seed) % 3], _PHASES[number % len(_PHASES)])
              for number in range(effort.cleanups)]
     submission_secs = _submission_secs(place)
@@ -225,7 +225,7 @@ def _cleanups(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
 
 
 def _submission_secs(place: Path) -> float:
-    """Return how long a submission takes here that is not killed."""
+    """Return the time of a submission that is not killed."""
     with _case(place / "first", "first") as case:
         began = time.monotonic()
         case.ended("submit", "--to", str(case.run), "--name", case.name, *_COPIES, "plain_training.py", "1", "0", "0")
@@ -238,7 +238,7 @@ def _cleanup(place: Path, number: int, phase: Phase, victim: str, seed: int, env
     if engine == "ray":
         phase = Phase(phase.name, phase.has_begun, phase.longest_secs * 2, output_bytes=phase.output_bytes)
     if phase.name == "submitting":
-        # Until then it loads its code, and nothing is there yet.
+        # Until then it only imports modules, and nothing exists yet.
         phase = replace(phase, shortest_secs=0.5 * submission_secs, longest_secs=submission_secs)
     with _case(place / str(number), f"case-{seed}-{number}", environment, engine=engine) as case:
         draws = random.Random(f"cleanup {seed} {number}")
@@ -260,7 +260,7 @@ def _case(folder: Path, name: str, more: Mapping[str, str] | None = None, *, eng
     draws = random.Random(0)
     for number in range(2000):
         (folder / "data" / f"{number:04}.bin").write_bytes(draws.randbytes(1000))
-    # What torch creates among the temporary files is not ours.
+    # Temporary files of PyTorch are not ours.
     of_torch = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "user" / "inductor")}
     case = Case(folder, name, {**clean_environment(folder / "user"), **of_torch, **(more or {})}, engine=engine)
     try:
@@ -280,7 +280,7 @@ def _silent_index() -> Iterator[str]:
 
 
 def _placement_groups(environment: Mapping[str, str]) -> list[str]:
-    """Return the placement groups of a cluster that are not removed."""
+    """Return the placement groups of a cluster that have not been removed."""
     code = ("import json, os, ray; from ray.util import placement_group_table as table; "
             "ray.init(os.environ['RAY_ADDRESS'], logging_level='ERROR', log_to_driver=False); "
             "print(json.dumps([one['name'] for one in table().values() if one['state'] != 'REMOVED']))")
@@ -320,7 +320,7 @@ def _queue(place: Path, effort: Effort) -> dict[str, Any]:
             spans += [(begins[0], 1), (events[-1].time_unix, -1)] if begins else []
         at_once = itertools.accumulate(change for _, change in sorted(spans))
         return {"jobs": effort.queued, "finished": sum(report["phase"] == "finished" for report in reports),
-                # A job that enters the queue while the one before it starts is no exception.
+                # A job may enter the queue while the previous one starts.
                 "in_order": all(later >= earlier for earlier, later in itertools.pairwise(starts)),
                 "most_at_once": max(at_once, default=0), "cpus": len(os.sched_getaffinity(0)),
                 "controller_bytes": max(most, default=0)}
@@ -350,10 +350,10 @@ def _simulated(effort: Effort) -> dict[str, float]:
 
 
 def expected_repeated_secs(interval_secs: float, cost_secs: float) -> float:
-    """Return the work that an interruption at a random time loses, by the model of Young and Daly.
+    """Return the work lost by an interruption at a random time, in the model of Young and Daly.
 
-    A cycle is an interval of work and the saving of a checkpoint; an interruption loses the work since the last one
-    that is complete.
+    A cycle is an interval of work and one checkpoint; an interruption loses the work since the last complete
+    checkpoint.
 
     Example:
         >>> expected_repeated_secs(100.0, 0.0)
@@ -363,10 +363,10 @@ def expected_repeated_secs(interval_secs: float, cost_secs: float) -> float:
 
 
 def _observed(place: Path, effort: Effort, seed: int) -> dict[str, float]:
-    """Return the steps that a kill at a random moment of a real job would have repeated.
+    """Return the steps that a kill at a random time of a real job would repeat.
 
     The job notes the time of each step; the time of a checkpoint is that of its metadata file, without which it does
-    not count. The first interval is longer, because the cost of a checkpoint is not known yet, and left out.
+    not count. The first interval is excluded: it is longer, because the cost of a checkpoint is not known yet.
     """
     progress("job-survival, a training at the automatic interval")
     place.mkdir(parents=True)

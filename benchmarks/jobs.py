@@ -1,4 +1,4 @@
-"""How long a job takes to start, to end, and to train again after its instance was killed, beside Ray's own jobs."""
+"""The time until a job starts, ends, and trains again after its instance was killed, compared with Ray's jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST_SECS = 300.0
 _ENGINES = ("local", "ray")
 _RAY_JOBS = "ray job submit"
 _OF_RAY_JOBS = "aiohttp_cors"
-"""Comes with `ray[default]`, which Ray's own jobs need."""
+"""A package of `ray[default]`, which Ray's own jobs need."""
 _ROWS = {
     "empty": "empty script: submitted to finished",
     "command": "the same, until `submit --wait` or `ray job submit` has ended",
@@ -43,7 +43,7 @@ _ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each way is measured."""
+    """How often to measure each way."""
 
     rounds: int = 5
 
@@ -53,12 +53,12 @@ QUICK = Effort(rounds=2)
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where jobs are submitted.
+    """The environment of submissions.
 
     Attributes:
-        folder: New for each job.
-        environment: Of all commands.
-        dashboard: Address that `ray job submit` takes.
+        folder: A new folder per job.
+        environment: Environment of all commands.
+        dashboard: Address for `ray job submit`.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class _Place:
 
 
 def measure_jobs(effort: Effort) -> dict[str, Any]:
-    """Return seconds of each round, by what was measured and by what ran the job."""
+    """Return seconds per round, by measurement and by runner of the job."""
     measured: dict[str, dict[str, list[float]]] = {row: {} for row in _ROWS}
     loads: list[float] = []
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch,

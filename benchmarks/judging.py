@@ -1,4 +1,4 @@
-"""How many summaries a second every rule together judges, and what following a long run costs a watcher."""
+"""The number of summaries per second that all rules judge, and the cost of a watcher that follows a long run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from benchmarks.tables import Table, note, progress, span_text
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured.
+    """Size of the measurement.
 
     Attributes:
-        rounds: Processes that judge each run.
-        recorded: Steps of the training that is recorded.
-        judged: (towers, steps) of each run that is judged: a model with that many times a thousand tensors.
-        followed: Steps of the run that a watcher follows.
-        block: Steps that are written at a time while it follows, and over which its cost is told.
+        rounds: Number of processes that judge each run.
+        recorded: Number of recorded training steps.
+        judged: (towers, steps) of each run to judge: a model with about a thousand tensors per tower.
+        followed: Number of steps of the run that a watcher follows.
+        block: Number of steps written at a time while it follows; its cost is reported per block.
     """
 
     rounds: int = 5
@@ -36,7 +36,7 @@ QUICK = Effort(rounds=2, recorded=60, judged=((1, 500), (10, 100)), followed=10_
 
 
 def measure_judging(effort: Effort) -> dict[str, Any]:
-    """Return what reading and judging runs of several sizes takes, each in fresh processes."""
+    """Return times of reading and judging runs of several sizes, each in fresh processes."""
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as directory:
         recorded = _recorded(directory, effort)
         runs = []
@@ -71,7 +71,7 @@ def print_judging(report: Mapping[str, Any]) -> None:
 
 
 def measure_following(effort: Effort) -> dict[str, Any]:
-    """Return the memory and the cost of a watcher, block by block, while it follows a run that grows."""
+    """Return the memory and the cost of a watcher per block, while it follows a growing run."""
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as directory:
         recorded = _recorded(directory, effort)
         progress(f"follow: {effort.followed:,} steps")
@@ -83,7 +83,7 @@ def measure_following(effort: Effort) -> dict[str, Any]:
 def print_following(report: Mapping[str, Any]) -> None:
     """Print the table."""
     blocks = report["blocks"]
-    # The first block has what a watcher does once: it is not what a next step costs.
+    # The first block includes the watcher's start, which is not the cost of a further step.
     tenth = max(1, len(blocks) // 10)
     early, late = blocks[1 : 1 + tenth], blocks[-tenth:]
     first, last = (interval_of([block["cpu_secs"] / block["steps"] for block in part]) for part in (early, late))
@@ -102,7 +102,7 @@ def _megabytes(block: Mapping[str, Any]) -> str:
 
 
 def _recorded(directory: str, effort: Effort) -> str:
-    """Return the place of a recorded training."""
+    """Return the URL of a recorded training."""
     url = str(Path(directory, "recorded"))
     progress(f"recording a training of {effort.recorded} steps")
     run_worker("judging_worker", {"verb": "record", "recorded": url, "steps": effort.recorded})

@@ -1,4 +1,4 @@
-"""Records a run, or measures how fast one is judged by every rule, in this process and on one thread."""
+"""Records a run, or measures the time to judge one with every rule, in this process and on one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.recording import Repeater, record_training, summaries_in, views_
 
 
 def measure(request: Result) -> Request:
-    """Do what the request's `verb` says with the runs at `recorded` and `url`."""
+    """Perform the request's `verb` on the runs at `recorded` and `url`."""
     if request["verb"] == "record":
         record_training(request["recorded"], request["steps"])
         return {}
@@ -25,12 +25,12 @@ def measure(request: Result) -> Request:
     if request["verb"] == "repeat":
         with Repeater(request["url"], store_from_url(request["recorded"]), towers=request["towers"]) as repeater:
             return {"summaries": repeater.write(request["steps"])}
-    # In this order: what a process does once, as to load Arrow, is done before either clock starts.
+    # In this order: one-time work, such as importing Arrow, is done before either clock starts.
     return {"judged": _judged(views_of(store)), "watched": _watched(store)}
 
 
 def _watched(store: Store) -> Request:
-    """Return what it takes to read the run and judge it, as `barograph watch --fresh --once` does."""
+    """Return the cost of reading and judging the run, like `barograph watch --fresh --once`."""
     watcher = Watcher(store, rules_from_settings(Settings()), record=False, patient=False)
     wall, processor = time.perf_counter(), time.process_time()
     while watcher.poll().more:
@@ -40,7 +40,7 @@ def _watched(store: Store) -> Request:
 
 
 def _judged(views: list[StepView]) -> Request:
-    """Return what it takes to judge what was read already."""
+    """Return the cost of judging records already in memory."""
     (executor,) = one_executor(rules_from_settings(Settings()), SystemClock())
     wall, processor = time.perf_counter(), time.process_time()
     executor.begin(views)

@@ -1,4 +1,4 @@
-"""Measures steps of Keras's `fit`, on the backend that the environment names, in this process."""
+"""Measures steps of Keras's `fit`, on the backend of the environment, in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.recorded_steps import attached, measured
 
 
 def measure(request: Request) -> Result:
-    """Return the blocks of steps, each of one `fit`, and at how many tensors were recorded."""
+    """Return the blocks of steps, one `fit` each, and the number of steps with recorded tensors."""
     keras.utils.set_random_seed(0)
     model, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
     run = attached(request)
@@ -30,10 +30,10 @@ def measure(request: Request) -> Result:
             model.fit(((x, y) for _ in range(steps)), verbose=0)
 
     def bare(steps: int) -> None:
-        # As it would be without us: the function that Keras has made, and nobody at the wrappers.
+        # As without Barograph: the function made by Keras, and no listeners of the wrappers.
         wrappers, function = integration._wrappers, model.train_function
         if function is None:
-            recorded(1)  # has both made
+            recorded(1)  # creates both
             function = model.train_function
         wrappers._listener, model.train_function = None, function.of_keras
         try:
@@ -46,7 +46,7 @@ def measure(request: Request) -> Result:
 
 
 class _Until(keras.callbacks.Callback):  # type: ignore[misc]
-    """Ends a training after so many steps."""
+    """Ends a training after this many steps."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -60,11 +60,11 @@ class _Until(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _endless(x: Any, y: Any) -> Any:
-    """Return data that give the same batch for ever, without Python and without a thread that tunes them.
+    """Return data that repeat the same batch forever, without Python and without an autotuning thread.
 
-    A generator is asked by an operation of TensorFlow's, for which there is no thread where a step keeps the only one.
-    The thread that tunes sleeps for up to seconds, and whoever frees the data of an earlier `fit` waits for it: that is
-    whatever step Python happens to collect its garbage in.
+    A generator would be called by a TensorFlow operation, which would have no thread if a step occupies the only one.
+    The autotuning thread sleeps for up to seconds, and freeing the data of an earlier `fit` waits for it: in any step
+    in which Python collects garbage.
     """
     import tensorflow
 

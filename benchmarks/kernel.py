@@ -1,7 +1,7 @@
-"""How fast the statistics are, beside a plain read of the same memory.
+"""The speed of the statistics, compared with a plain read of the same memory.
 
-One thread; the candidates take turns, so that noise of the machine falls on all alike; medians and the spread
-between the quartiles. A ratio is that of the medians; 1.00 is as fast as `torch.sum`.
+One thread; the candidates alternate, so that noise of the machine affects all alike; medians, with the spread between
+the quartiles. A ratio is that of the medians; 1.00 is as fast as `torch.sum`.
 
     python benchmarks/kernel.py            a table
     python benchmarks/kernel.py --json     the same as JSON
@@ -20,14 +20,14 @@ from dataclasses import asdict, dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # the number of threads is read when these load
+import numpy as np  # the number of threads is read when these are imported
 import torch
 
 from barograph.measures import native, plain
 from barograph.measures.summary import identity_rows
 
 LARGE = 11_200_000
-"""Elements: 44.8 MB of float32, the weights of a multilayer perceptron of ten million, more than caches hold."""
+"""Number of elements: 44.8 MB of float32, a multilayer perceptron with ten million weights, more than caches hold."""
 
 MEDIUM = 2048 * 2048
 SMALL_TENSORS, SMALL = 300, 512
@@ -38,11 +38,11 @@ class Figure:
     """One candidate on one workload.
 
     Attributes:
-        workload, candidate: What was read, and how.
-        gb_per_s: Median.
+        workload, candidate: Their names.
+        gb_per_s: Median speed.
         low, high: Its quartiles.
-        ratio: To the plain read of the same workload.
-        secs: Median of one pass.
+        ratio: Ratio to the plain read of the same workload.
+        secs: Median time of one pass.
     """
 
     workload: str
@@ -58,7 +58,7 @@ Candidates = dict[str, Callable[[], object]]
 
 
 def measure(workload: str, candidates: Candidates, size_bytes: int, *, secs: float) -> list[Figure]:
-    """Return a figure for each candidate; the first is the plain read. Takes about `secs`."""
+    """Return the measurement of each candidate; the first is the plain read. Takes about `secs`."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     started = time.perf_counter()
     while time.perf_counter() - started < secs or len(times[next(iter(times))]) < 5:
@@ -76,7 +76,7 @@ def measure(workload: str, candidates: Candidates, size_bytes: int, *, secs: flo
 
 
 def one_tensor(workload: str, numel: int, dtype: torch.dtype, *, secs: float, with_plain: bool = False) -> list[Figure]:
-    """Return the figures of one tensor of normal numbers."""
+    """Return the measurements of one tensor of normal numbers."""
     tensor = torch.randn(numel, generator=torch.Generator().manual_seed(0)).mul_(0.02).to(dtype)
     code, pointer = native.dtype_code(str(dtype).removeprefix("torch.")), tensor.data_ptr()
     rows, bins = identity_rows(1), np.zeros((1, 512), np.int64)
@@ -94,7 +94,7 @@ def one_tensor(workload: str, numel: int, dtype: torch.dtype, *, secs: float, wi
 
 
 def many_small(*, secs: float) -> list[Figure]:
-    """Return the figures of many small tensors, where the price is that of a call."""
+    """Return the measurements of many small tensors, where the cost per call matters."""
     tensors = [torch.randn(SMALL) for _ in range(SMALL_TENSORS)]
     pointers = np.array([tensor.data_ptr() for tensor in tensors], np.int64)
     numels = np.full(SMALL_TENSORS, SMALL, np.int64)
@@ -115,7 +115,7 @@ def many_small(*, secs: float) -> list[Figure]:
 
 
 def units(name: str, shape: tuple[int, int, int], *, secs: float) -> list[Figure]:
-    """Return the figures of per-unit statistics of an activation."""
+    """Return the measurements of per-unit statistics of an activation."""
     tensor = torch.randn(shape).relu_()
     columns = np.zeros((shape[1], 7))
     columns[:, 3:5] = np.inf, -np.inf
@@ -127,7 +127,7 @@ def units(name: str, shape: tuple[int, int, int], *, secs: float) -> list[Figure
 
 
 def all_figures(secs: float) -> list[Figure]:
-    """Return every figure; each workload takes about `secs`."""
+    """Return all measurements; each workload takes about `secs`."""
     torch.set_num_threads(1)
     return [
         *one_tensor("11.2 M float32", LARGE, torch.float32, secs=secs, with_plain=True),

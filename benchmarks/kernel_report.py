@@ -1,4 +1,4 @@
-"""Runs `kernel.py` in a fresh process, as every measurement, and prints its figures."""
+"""Runs `kernel.py` in a fresh process, like every measurement, and prints its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.tables import Table, note
 
 
 def measure_kernel(secs: float) -> dict[str, Any]:
-    """Return the figures of `kernel.py`, each workload measured for about `secs`."""
+    """Return the results of `kernel.py`, with about `secs` per workload."""
     command = [sys.executable, "-m", "benchmarks.kernel", "--json", "--secs", str(secs)]
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as home:
         environment = clean_environment(Path(home))

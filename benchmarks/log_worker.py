@@ -1,4 +1,4 @@
-"""Measures how fast one tool takes numbers from its caller, and what they weigh on disk, in this process."""
+"""Measures the time of one tool to log numbers, and their size on disk, in this process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DIFFERENT_VALUES = 10_000
 
 
 def measure(request: Result) -> Request:
-    """Return what logging took.
+    """Return the cost of logging.
 
-    The request holds `tool` (a module of `benchmarks.loggers`), `scalars` a call, and either `secs` to
-    log as fast as the caller can, or `pace_hz` and `calls` to log at the pace of a training.
+    The request contains `tool` (a module of `benchmarks.loggers`), the number of `scalars` per call, and either `secs`
+    to log as fast as possible, or `pace_hz` and `calls` to log at the pace of a training.
     """
     began = time.perf_counter()
     module = importlib.import_module(f"benchmarks.loggers.{request['tool']}")
@@ -45,7 +45,7 @@ def measure(request: Result) -> Request:
 
 
 def _caller(log: Log, scalars: int) -> Callable[[int], None]:
-    # Random, all different, and made beforehand: what lies on disk must not depend on values that repeat.
+    # Random, distinct, and generated beforehand: repeated values could be smaller on disk.
     generator = random.Random(0)
     values = [generator.gauss(0.0, 1.0) for _ in range(DIFFERENT_VALUES)]
     if scalars == 1:

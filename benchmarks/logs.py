@@ -1,4 +1,4 @@
-"""What logging a number costs its caller, and what a point weighs on disk, beside other trackers."""
+"""The cost of logging a number, and the size of a point on disk, compared with other trackers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from benchmarks.tables import Table, note
 TOOLS = ("barograph", "tensorboard", "wandb", "trackio", "aim", "mlflow")
 
 SEVERAL = 10
-"""Numbers a call, where several are logged at once."""
+"""Numbers per call that logs several."""
 
 PACE_HZ, PACED_CALLS = 20.0, 300
-"""A training of 50 ms a step that logs every step: what lies on disk must not depend on a race to fill it."""
+"""A training with 50 ms per step that logs every step: the size on disk must not depend on the speed of logging."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long is measured: rounds, and seconds of logging in each measurement."""
+    """Duration of the measurement: rounds, and seconds of logging in each."""
 
     rounds: int = 5
     secs: float = 1.0
@@ -34,16 +34,16 @@ QUICK = Effort(rounds=2, secs=0.5, paced_calls=100)
 
 
 def measure_logs(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
-    """Return the raw figures of each tool: one number a call, several a call, and bytes a point at a pace.
+    """Return the raw results of each tool: one number per call, several per call, and bytes per point at a fixed pace.
 
-    Tools that fail are named in `failures`, with the reason.
+    `failures` has tools that fail, with the reason.
     """
     measured: dict[str, dict[str, list[Result]]] = {tool: defaultdict(list) for tool in tools}
 
     def measure(tool: str, number: int) -> None:
         measured[tool]["one"].append(_measure(tool, scalars=1, secs=effort.secs))
         measured[tool]["several"].append(_measure(tool, scalars=SEVERAL, secs=effort.secs))
-        if number == 0:  # what lies on disk hardly differs from round to round
+        if number == 0:  # the size on disk hardly differs between rounds
             measured[tool]["empty"].append(_at_a_pace(tool, 1))
             measured[tool]["paced"].append(_at_a_pace(tool, effort.paced_calls))
 
@@ -60,7 +60,7 @@ def _at_a_pace(tool: str, calls: int) -> Result:
 
 
 def bytes_a_point(empty: Mapping[str, Any], full: Mapping[str, Any]) -> float:
-    """Return what one more point weighs: the difference to a log of one call, over the difference in points."""
+    """Return the size of one more point: the difference from a log of one call, divided by the difference in points."""
     added_bytes: int = full["bytes"] - empty["bytes"]
     added_points: int = full["points"] - empty["points"]
     return added_bytes / added_points

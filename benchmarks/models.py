@@ -1,7 +1,7 @@
-"""What is trained while costs are measured: three models, each with its fixed batch and optimizer.
+"""The models to train in measurements: three models, each with a fixed batch and optimizer.
 
-Nothing here knows of any tool. Data are random and fixed: the cost of a step does not depend on what
-is learnt, and a loader would only add noise.
+Nothing here depends on a tool. Data are random and fixed: the cost of a step does not depend on them, and a loader
+would only add noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Workload:
-    """A model and all that one step of its training needs."""
+    """A model and everything that one step of its training needs."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -25,7 +25,7 @@ class Workload:
     targets: Tensor
 
     def forward_backward(self) -> Tensor:
-        """Return the loss of one pass over the fixed batch; gradients are left in the parameters."""
+        """Return the loss of one pass over the fixed batch; gradients remain in the parameters."""
         self.optimizer.zero_grad()
         loss: Tensor = self.loss_fn(self.model(self.inputs), self.targets)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -33,19 +33,19 @@ class Workload:
 
 
 def build_workload(name: str, *, device: str = "cpu", seed: int = 0) -> Workload:
-    """Return a fresh workload, the same bits for the same seed.
+    """Return a fresh workload, bit-identical for the same seed.
 
     Args:
         name: One of `WORKLOADS`.
-        device: Where model and batch live.
-        seed: For the weights and the batch.
+        device: Device of model and batch.
+        seed: Seed of the weights and the batch.
     """
     torch.manual_seed(seed)
     return WORKLOADS[name](device)
 
 
 def _mlp(device: str) -> Workload:
-    """784-2048×3-10, batch 64, SGD: 10 M parameters, few operations a parameter, so every extra pass shows."""
+    """784-2048×3-10, batch 64, SGD: 10 M parameters, few operations per parameter, so every extra pass shows."""
     layers: list[nn.Module] = []
     for inside, outside in ((784, 2048), (2048, 2048), (2048, 2048)):
         layers += [nn.Linear(inside, outside), nn.ReLU()]
@@ -61,20 +61,20 @@ def _resnet(device: str) -> Workload:
 
 
 def _gpt(device: str) -> Workload:
-    """Six blocks 256 wide, 4 × 128 tokens, AdamW: 6 M parameters, attention, layer norm, many small tensors."""
+    """Six blocks with width 256, 4 × 128 tokens, AdamW: 6 M parameters, attention, layer norm, many small tensors."""
     model = GPT(vocabulary=2048, context=128, width=256, blocks=6, heads=8).to(device)
     tokens = torch.randint(0, 2048, (4, 128))
     return _workload(model, torch.optim.AdamW(model.parameters(), lr=3e-4), tokens, 2048, rows=4 * 128)
 
 
 def _tiny(device: str) -> Workload:
-    """A network of a thousand parameters, for checks of the bench itself: its ratios mean nothing."""
+    """A network with a thousand parameters, to check the benchmark itself: its ratios mean nothing."""
     model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 4)).to(device)
     return _workload(model, torch.optim.SGD(model.parameters(), lr=0.01), torch.randn(16, 8), 4)
 
 
 def _small_gpt(device: str) -> Workload:
-    """Two blocks 64 wide: compiles in seconds, for checks of bits."""
+    """Two blocks with width 64: compiles in seconds, for checks of bits."""
     model = GPT(vocabulary=128, context=32, width=64, blocks=2, heads=4).to(device)
     tokens = torch.randint(0, 128, (2, 32))
     return _workload(model, torch.optim.AdamW(model.parameters(), lr=3e-4), tokens, 128, rows=2 * 32)
@@ -99,7 +99,7 @@ MEASURED = ("mlp", "resnet", "gpt")
 class ResNet18(nn.Module):
     """Four stages of two basic blocks; the first convolution keeps the resolution, as is usual at 32×32.
 
-    Activations are in place, as in torchvision's: a tool must live with that.
+    Activations are in place, as in torchvision's: a tool must support that.
     """
 
     def __init__(self, classes: int, width: int = 64) -> None:

@@ -1,4 +1,4 @@
-"""Whether networks of Keras that are put together by chance train to the same bits with and without Barograph."""
+"""Whether random Keras networks train to the same bits with and without Barograph."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.tables import Table, note, progress
 BACKENDS = ("tensorflow", "torch", "jax")
 
 _PER_PROCESS = 10
-"""Networks of one process: what compilers keep of each adds up."""
+"""Networks per process: compiler caches accumulate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is compared: so many networks on each backend, by their seeds from 0 on."""
+    """Size of the comparison: this many networks on each backend, with seeds from 0."""
 
     networks: int = 80
 
@@ -27,7 +27,7 @@ QUICK = Effort(networks=10)
 
 
 def measure_networks(effort: Effort) -> dict[str, Any]:
-    """Return, for each backend, what differs of each network; a backend that is not installed is `missing`."""
+    """Return, for each backend, the differences of each network; a backend that is not installed is `missing`."""
     missing = [name for name in BACKENDS if None in map(importlib.util.find_spec, ("keras", name))]
     found: dict[str, list[dict[str, Any]]] = {}
     for backend in BACKENDS:

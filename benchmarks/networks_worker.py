@@ -1,4 +1,4 @@
-"""Trains networks of Keras that a seed puts together, with and without Barograph, and tells which bits differ."""
+"""Trains random Keras networks, with and without Barograph, and reports which bits differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ACTIVATIONS = ("gelu", "silu", "tanh", "relu", "softplus", "elu", "sigmoid", "m
 _BATCH = 8
 
 Block = Callable[[Any, int, str], Any]
-"""Makes of what flows, its width and the name of an activation what flows on, of the same shape."""
+"""Builds a layer from its input, its width and the name of an activation; returns its output, of the same shape."""
 
 _BLOCKS: Mapping[str, Block] = {
     "dense": lambda h, width, act: layers.Add()([h, layers.Dense(width, activation=act)(h)]),
@@ -61,7 +61,7 @@ _names = itertools.count()
 
 
 def measure(request: Request) -> Result:
-    """Return of each seed what was trained, whether it comes to the same bits twice, and which recordings do not."""
+    """Return for each seed the network, whether it is reproducible, and which recordings change its bits."""
     found = []
     for seed in request["seeds"]:
         what, bare = _trained(seed)
@@ -71,7 +71,7 @@ def measure(request: Request) -> Result:
 
 
 def _trained(seed: int, chosen: Selection | None = None) -> tuple[str, list[bytes]]:
-    """Return what was trained, and the bits that it came to."""
+    """Return the description of the trained network, and its final bits."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     draw = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""From a finding that opens to the webhook that has received it, on loopback, with the default settings."""
+"""The time from a finding to the webhook, over loopback, with the default settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPENED = "org.barograph.finding.opened"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: runs, the steps of each, and the one that goes wrong."""
+    """Size of the measurement: runs, steps of each, and the bad step."""
 
     rounds: int = 7
     steps: int = 1000
@@ -40,7 +40,7 @@ QUICK = Effort(rounds=3)
 
 @dataclass
 class Received:
-    """What came: (time of arrival, event)."""
+    """Received events: (time of arrival, event)."""
 
     url: str = ""
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
@@ -93,11 +93,11 @@ def latency_of(lines: Sequence[str], events: Sequence[tuple[float, Mapping[str, 
     """Return the seconds to the first notice after the bad step.
 
     Args:
-        lines: What the script printed.
+        lines: Output of the script.
         events: (time of arrival, event), in the order of arrival.
 
     Raises:
-        WorkerFailed: The script never reached the step, or no notice followed; the message holds what was printed.
+        WorkerFailed: The script never reached the step, or no notice followed; the message contains the output.
     """
     ended = next((float(match[1]) for text in lines if (match := STEP_ENDED.search(text))), None)
     if ended is None:

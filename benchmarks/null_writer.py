@@ -14,7 +14,7 @@ from barograph.runs.writing.record_writer import Closing, RecordWriter
 
 
 class NullWriter(RecordWriter):
-    """Takes everything and keeps nothing."""
+    """Discards everything."""
 
     def __init__(self) -> None:
         self.log = _discard_logged
@@ -35,7 +35,7 @@ class NullWriter(RecordWriter):
         """Discard the batches of a step."""
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing is queued."""
 
     def close(self, state: EndState, reason: str = "") -> Closing:
         """Return that nothing was lost."""

@@ -1,4 +1,4 @@
-"""How long opening a run keeps the script that opens it, the first time in a process and again; beside MLflow."""
+"""The time to open a run, the first time in a process and again; compared with MLflow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks.rounds import in_rounds
 from benchmarks.tables import Table, note, span_text
 
 WAYS: Mapping[str, str] = {"attach": OWN, "Run": OWN, "mlflow": "mlflow"}
-"""What opens a run, and the environment that it is in."""
+"""Ways to open a run, and the environment of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: processes of each way, and runs that each opens after its first."""
+    """Size of the measurement: processes per way, and runs that each opens after its first."""
 
     rounds: int = 7
     times: int = 10
@@ -29,7 +29,7 @@ QUICK = Effort(rounds=3, times=5)
 
 
 def measure_opening(ways: Mapping[str, str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
-    """Return what each process of each way took; ways that fail are named in `failures`, with the reason."""
+    """Return the times of each process of each way; `failures` has ways that fail, with the reason."""
     measured: dict[str, list[Result]] = defaultdict(list)
 
     def measure(way: str, _: int) -> None:

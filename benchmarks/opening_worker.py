@@ -1,4 +1,4 @@
-"""Opens runs one after the other, in one of several ways, and takes the time of each."""
+"""Opens runs one after the other, in one of several ways, and measures the time of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.origin import repository
 from benchmarks.processes import Request, Result, answer_request
 
 Opening = Callable[[int], AbstractContextManager[Any]]
-"""Opens the run of a number."""
+"""Opens the run with this number."""
 
 
 def measure(request: Result) -> Request:
-    """Return what opening the first run took, with all that is loaded for it, and others after it.
+    """Return the time to open the first run, including imports, and later ones.
 
-    The request holds `way`, and `times`: how many runs are opened after the first.
+    The request contains `way`, and `times`: the number of runs to open after the first.
     """
     os.chdir(repository(Path(request["directory"], "repository")))
     place = f"{request['directory']}/runs"
@@ -38,7 +38,7 @@ def measure(request: Result) -> Request:
 
 
 def _as_a_script_has() -> None:
-    """Load what a script that trains has loaded by then in any case: making an optimizer loads torch._dynamo."""
+    """Import what a training script has imported by then in any case: creating an optimizer imports torch._dynamo."""
     import torch
 
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])

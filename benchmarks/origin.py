@@ -1,4 +1,4 @@
-"""What it adds to the start of a script that a run keeps what made it, in a repository with uncommitted changes."""
+"""Time that recording the provenance adds to the start of a script, in a repository with uncommitted changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each way is measured."""
+    """How often to measure each way."""
 
     rounds: int = 15
 
@@ -50,7 +50,7 @@ def measure_origin(effort: Effort, *, seed: int = 0) -> dict[str, Any]:
 
 
 def repository(folder: Path) -> Path:
-    """Make a repository of so many files, some of them changed and not committed, and return it."""
+    """Create a repository with this many files, some with uncommitted changes, and return it."""
     folder.mkdir()
     for number in range(FILES):
         (folder / f"module{number}.py").write_text("value = 1\n" * 50, encoding="utf-8")

@@ -1,8 +1,7 @@
-"""Running one measurement in a fresh process, without a network.
+"""Runs one measurement in a fresh process, without a network.
 
-A worker is a module `benchmarks.<name>_worker`. It reads one JSON object, its request, from standard
-input and writes one JSON object, its result, to the file named in the request, because tools print
-what they like on both outputs.
+A worker is a module `benchmarks.<name>_worker`. It reads one JSON object, its request, from standard input and writes
+one JSON object, its result, to the file named in the request, because tools print to both outputs.
 """
 
 from __future__ import annotations
@@ -23,33 +22,32 @@ Request = Mapping[str, Any]
 Result = dict[str, Any]
 
 NOWHERE = "http://127.0.0.1:9"
-"""A proxy that does not exist: what tries to leave this machine fails at once."""
+"""A proxy that does not exist: network access fails at once."""
 
 KEEP_PAGES: Mapping[str, str] = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-"""Environment variables that let glibc keep the memory it has got.
+"""Environment variables that make glibc keep its memory.
 
-By itself it gives large freed blocks back to the system, or not, depending on what else was allocated; a step
-that frees and makes its gradients then faults ten thousand pages in, or none: 62 ms or 45. Keeping is the same for
-every tool, and makes the bare step the fastest it can be, so every ratio the strictest.
+By default it returns large freed blocks to the system or not, depending on other allocations; a step that frees and
+reallocates its gradients then has ten thousand page faults, or none: 62 ms or 45. Keeping memory is the same for every
+tool, and makes the bare step as fast as possible, so every ratio is an upper bound.
 """
 
 
 class WorkerFailed(Exception):
-    """A measurement ended without a result; the message holds the end of what it printed."""
+    """A measurement ended without a result; the message contains the end of its output."""
 
 
 def run_worker(
     module: str, request: Request, *, environment: str = OWN, timeout_secs: float = 600.0,
     variables: Mapping[str, str] | None = None,
 ) -> Result:  # fmt: skip
-    """Return what a worker measured.
+    """Return the result of a worker.
 
     Args:
         module: The worker, below `benchmarks`.
-        request: What it is to measure. `directory`, new and empty, is added: what is written goes there,
-            and it is removed afterwards.
-        environment: Whose interpreter runs it.
-        timeout_secs: Longest time it may take.
+        request: Its request. A new, empty `directory` for its output is added, and removed afterwards.
+        environment: Environment whose interpreter runs it.
+        timeout_secs: Maximum time.
         variables: Environment variables besides those of `clean_environment`.
 
     Raises:
@@ -70,17 +68,17 @@ def run_worker(
 
 
 def answer_request(measure: Callable[[Result], Request]) -> None:
-    """Read the request, measure, write the result: what every worker's main does."""
+    """Read the request, measure, write the result: the main function of every worker."""
     request: Result = json.load(sys.stdin)
     Path(request["answer"]).write_text(json.dumps(dict(measure(request))), encoding="utf-8")
 
 
 def clean_environment(home: Path, environment: str = OWN) -> dict[str, str]:
-    """Return the environment variables of a measurement: one thread, no network, settings of nobody.
+    """Return the environment variables of a measurement: one thread, no network, no user settings.
 
     Args:
-        home: Stands in for the user's home and caches.
-        environment: Whose interpreter runs; only our own sees an inherited PYTHONPATH.
+        home: Replaces the user's home and caches.
+        environment: Environment whose interpreter runs; only our own inherits PYTHONPATH.
     """
     inherited = [os.environ["PYTHONPATH"]] if environment == OWN and os.environ.get("PYTHONPATH") else []
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
@@ -125,9 +123,9 @@ def _run(command: list[str], sent: str, environment: dict[str, str], timeout_sec
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has held since its program began.
+    """Return the peak memory of this process since its program started.
 
-    Not what `getrusage` says: of a process that another one began, that is at least what the other one held.
+    Not from `getrusage`: for a child process, that is at least the peak of its parent.
     """
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]

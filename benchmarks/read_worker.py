@@ -1,4 +1,4 @@
-"""Writes a long series with `run.log`, or measures how fast one is read back, in this process."""
+"""Writes a long series with `run.log`, or measures the time to read one back, in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = "scalar:loss"
 
 
 def measure(request: Result) -> Request:
-    """Return what writing or reading took; the request's `verb` says which, its `url` where, its `points` how many."""
+    """Return the cost of writing or reading, by the request's `verb`, of `points` points at `url`."""
     return _write(request) if request["verb"] == "write" else _read(request)
 
 

@@ -1,4 +1,4 @@
-"""How long a million points of one series take from disk to NumPy."""
+"""The time to read a million points of one series from disk into NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.tables import Table, note, progress, span_text
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: processes that read, reads in each, and the parts the series is written in."""
+    """Size of the measurement: processes that read, reads in each, and the parts in which the series is written."""
 
     rounds: int = 5
     times: int = 6
@@ -26,7 +26,7 @@ class Effort:
 QUICK = Effort(rounds=2, times=4, parts=4)
 
 PAUSE_SECS = 0.8
-"""After each part: longer than the default `flush_secs`, so that each becomes a chunk of its own."""
+"""Pause after each part: longer than the default `flush_secs`, so that each becomes a separate chunk."""
 
 
 def measure_reading(effort: Effort) -> dict[str, Any]:

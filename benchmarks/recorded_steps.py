@@ -1,4 +1,4 @@
-"""What the workers of several frameworks share: how a variant records, and what it has recorded."""
+"""Shared by the workers of several frameworks: how a variant records, and what it has recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 _WARM_UP_STEPS = 12
-"""In which programs are compiled, also those that are tried only after some steps."""
+"""Steps in which programs are compiled, including those that run only after some steps."""
 
 
 def attached(request: Request) -> AttachedRun:
@@ -33,7 +33,7 @@ def attached(request: Request) -> AttachedRun:
 
 
 def measured(request: Request, run: AttachedRun, bare: Block, recorded: Block) -> Result:
-    """Measure blocks by turns, end the recording, and return the turns and at how many steps tensors were recorded."""
+    """Measure alternating blocks, end the recording, and return the turns and the number of steps with tensors."""
     turns = by_turns(bare, recorded, secs=request["secs"], block_secs=request["block_secs"],
                      warm_up_secs=request["warm_up_secs"], warm_up_steps=_WARM_UP_STEPS)
     run.close()

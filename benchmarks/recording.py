@@ -1,4 +1,4 @@
-"""A training with about a thousand keys, recorded whole: what the benches of rules look at."""
+"""A training with about a thousand keys, recorded completely, for benchmarks of rules."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from barograph.store.urls import store_from_url
 from benchmarks.models import GPT
 
 VOCABULARY, CONTEXT, WIDTH, BLOCKS, HEADS, BATCH = 64, 16, 32, 13, 4, 8
-"""Thirteen narrow blocks: every step has about a thousand tensors, and is quickly made."""
+"""Thirteen narrow blocks: every step has about a thousand tensors, and is fast."""
 
 OF_A_STEP = frozenset({
     Kind.BATCH, Kind.INPUT, Kind.TARGET, Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT, Kind.GRADIENT_CLIPPED,
     Kind.LEARNING_RATE, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.WEIGHT,
 })
-"""What there is in a step, whichever of it is due."""
+"""Kinds of records of a step, due or not."""
 
 STEP_SECS = 0.05
-"""Time between two steps that are repeated."""
+"""Time between two repeated steps."""
 
 
 def record_training(url: str, steps: int) -> None:
-    """Train a small decoder and record what the default settings ever record, all of it at every step.
+    """Train a small decoder and record everything that the default settings ever record, at every step.
 
     Args:
-        url: Where the run goes.
-        steps: Of the training. The tokens are a walk in which each is told by the one before, with noise, so that
-            the loss falls as it does in trainings that are well.
+        url: URL of the run.
+        steps: Number of steps. The tokens are a noisy walk in which each depends on the previous one, so that the loss
+            falls as in healthy trainings.
     """
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -61,7 +61,7 @@ def record_training(url: str, steps: int) -> None:
 
 
 def views_of(store: Store) -> list[StepView]:
-    """Return all steps of a run that has ended."""
+    """Return all steps of an ended run."""
     feed = Feed(store, patient=False)
     views: list[StepView] = []
     while True:
@@ -72,14 +72,14 @@ def views_of(store: Store) -> list[StepView]:
 
 
 class Repeater:
-    """Writes a run of any length: the same recorded steps again and again, with step numbers that go on.
+    """Writes a run of any length: the same recorded steps repeatedly, with increasing step numbers.
 
     Args:
-        url: Where the new run goes.
-        recorded: Store of the run whose steps of training are repeated, all but those of the first half, in which
-            what a training does only at its start is recorded.
-        towers: How often every tensor stands in a step, under as many names: a model as many times as large.
-        keep_last: Steps that are kept; None: all.
+        url: URL of the new run.
+        recorded: Store of the run whose steps are repeated, except those of the first half, which contain records made
+            only at the start of a training.
+        towers: Number of copies of every tensor per step, under different names: a model that many times as large.
+        keep_last: Number of steps to keep; None: all.
     """
 
     def __init__(self, url: str, recorded: Store, *, towers: int = 1, keep_last: int | None = None) -> None:
@@ -103,7 +103,7 @@ class Repeater:
             raise OSError(f"{closing.lost_steps} steps were not written: {closing.problems}")
 
     def write(self, steps: int) -> int:
-        """Write so many more steps; return how many summaries they hold. Waits where the queue is full."""
+        """Write this many more steps; return the number of their summaries. Blocks while the queue is full."""
         summaries = 0
         for number in range(self._written, self._written + steps):
             template = self._templates[number % len(self._templates)]
@@ -116,12 +116,12 @@ class Repeater:
 
 
 def summaries_in(view: StepView) -> int:
-    """Return how many summaries were recorded in a step: one a tensor and worker."""
+    """Return the number of summaries recorded in a step: one per tensor and worker."""
     return sum(len(rows.moments) for rows in view.rows.values())
 
 
 def _records_of(view: StepView, towers: int, tables: dict[int, tuple[Subject, ...]]) -> StepRecords:
-    """Return the records of a step; `tables` remembers the subjects of each plan, which its steps must share."""
+    """Return the records of a step; `tables` caches the subjects of each plan, which its steps must share."""
     (rows,) = view.rows.values()
     subjects, histograms = rows.table.subjects, rows.histograms()
     if id(rows.table) not in tables:

@@ -1,4 +1,4 @@
-"""Whether the examples are made again to the last bit: each run under `barograph run`, then `barograph rerun`."""
+"""Whether reruns of the examples are identical to the last bit: `barograph run`, then `barograph rerun`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "custom rule": ("custom_rule.py",),
     "hypothesis": ("digits_hypothesis.py",),
 }
-"""What is typed after `barograph run`. The examples that are missing (demo.py, analysis.py) train nothing themselves:
-they start `digits.py` under `barograph run`."""
+"""Arguments of `barograph run`. The missing examples (demo.py, analysis.py) do not train themselves: they start
+`digits.py` under `barograph run`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each example is made again."""
+    """How often to rerun each example."""
 
     rounds: int = 3
 
@@ -49,7 +49,7 @@ QUICK = Effort(rounds=1)
 
 
 def measure_rerun(effort: Effort) -> dict[str, Any]:
-    """Return as `examples` name to the verdicts of its reruns, each with its reason and the seconds it took."""
+    """Return as `examples` name to the verdicts of its reruns, each with its reason and time in seconds."""
     found: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
         folder = _repository(Path(scratch, "examples"))
@@ -61,7 +61,7 @@ def measure_rerun(effort: Effort) -> dict[str, Any]:
 
 
 def _repository(folder: Path) -> Path:
-    # Of its own: what else is in this one is no concern of theirs, and lies there uncommitted while it is worked on.
+    # A separate repository: other files in this one are irrelevant, and may be uncommitted.
     shutil.copytree(ROOT / "examples", folder, ignore=shutil.ignore_patterns("__pycache__", "barograph-runs"))
     (folder / ".gitignore").write_text("barograph-runs/\n__pycache__/\n", encoding="utf-8")
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "first"]):
@@ -71,7 +71,7 @@ def _repository(folder: Path) -> Path:
 
 def _made_again(folder: Path, words: Sequence[str], place: Path) -> dict[str, Any]:
     _barograph(folder, "run", "--to", str(place), "--rules", "none", *words)
-    # What the script itself keeps must not be there when it runs again.
+    # Files that the script itself keeps must not exist when it runs again.
     shutil.rmtree(folder / "barograph-runs", ignore_errors=True)
     began = time.monotonic()
     said = _barograph(folder, "rerun", str(place), "--to", f"{place}-again", "--json")
@@ -85,7 +85,7 @@ def _barograph(folder: Path, *words: str) -> str:
                    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])}
     done = subprocess.run([sys.executable, "-m", "barograph", *words], cwd=folder, env=environment, text=True,
                           capture_output=True, timeout=_MOST_SECS, check=False)
-    # A rerun that is different ends with 1, and says so; so do scripts of their own will.
+    # A different rerun exits with 1, and prints that; scripts may exit with 1 on their own.
     if words[0] == "rerun" and not done.stdout.startswith("{"):
         last = " | ".join(done.stderr.splitlines()[-3:])
         raise WorkerFailed(f"{' '.join(words)}: exit code {done.returncode}: {last}")
@@ -93,7 +93,7 @@ def _barograph(folder: Path, *words: str) -> str:
 
 
 def print_rerun(report: Mapping[str, Any]) -> None:
-    """Print the table, and under it why those that are not identical are not."""
+    """Print the table, and below it the reasons of differences."""
     table = Table("example", "identical", "records compared", "rerun time")
     reruns = report["examples"]
     for name, found in reruns.items():

@@ -1,4 +1,4 @@
-"""Rounds of measurements of several things, in random order; what fails is left out from then on, and named."""
+"""Rounds of measurements of several items, in random order; failing items are left out from then on, and named."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from benchmarks.tables import progress
 def in_rounds(
     part: str, names: Sequence[str], rounds: int, measure: Callable[[str, int], object], *, seed: int
 ) -> dict[str, str]:
-    """Measure each thing once a round; return those that failed, with the reason.
+    """Measure each item once per round; return those that failed, with the reason.
 
     Args:
-        part: Of the bench, for people.
-        names: Of the things.
-        rounds: How many.
-        measure: Does it, given the name and the number of the round, and keeps what comes out.
-        seed: Of the order.
+        part: Displayed name of the benchmark's part.
+        names: Names of the items.
+        rounds: Number of rounds.
+        measure: Measures an item, given its name and the number of the round, and stores the result.
+        seed: Seed of the order.
     """
     generator = random.Random(seed)
     failures: dict[str, str] = {}

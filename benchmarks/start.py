@@ -26,7 +26,7 @@ PACKAGE = ROOT / "src" / "barograph"
 FIRST_STEP = re.compile(r"first step ended at ([\d.]+)")
 
 HEAVY = ("torch", "pyarrow", "numpy", "obstore", "typer", "rich")
-"""Modules that `import barograph` alone must not load."""
+"""Modules that `import barograph` must not import."""
 
 WAYS: Mapping[str, Callable[[str], list[str]]] = {
     "bare": lambda url: [str(SCRIPT)],
@@ -43,7 +43,7 @@ STATES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each start is measured, by state, and each import."""
+    """How often to measure each start, by state, and each import."""
 
     rounds: Mapping[str, int]
     imports: int
@@ -71,7 +71,7 @@ def _start(way: str, state: str) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
         environment = clean_environment(Path(scratch))
         if state != "warm":
-            # Found before the installed one: as right after installing, no bytecode has been written yet.
+            # Found before the installed package: like right after installation, there is no bytecode yet.
             shutil.copytree(PACKAGE, Path(scratch, "fresh", "barograph"), ignore=shutil.ignore_patterns("__pycache__"))
             environment["PYTHONPATH"] = os.pathsep.join([f"{scratch}/fresh", environment["PYTHONPATH"]])
         if state == "cold":
@@ -87,7 +87,7 @@ def _start(way: str, state: str) -> Mapping[str, float]:
 
 
 def _forget_files(directory: Path) -> None:
-    """Ask the system to drop these files from its cache, as right after a reboot."""
+    """Ask the system to drop these files from its cache, like after a reboot."""
     os.sync()
     for path in directory.rglob("*"):
         if path.is_file() and not path.is_symlink():
@@ -109,7 +109,7 @@ def _run_code(code: str) -> float:
 
 
 def _loaded() -> list[str]:
-    """Return which heavy modules `import barograph` loads."""
+    """Return the heavy modules that `import barograph` imports."""
     code = f"import sys, barograph; print(*[name for name in {HEAVY!r} if name in sys.modules])"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=_own_environment())
@@ -121,7 +121,7 @@ def _own_environment() -> dict[str, str]:
 
 
 def added(rounds: Sequence[Mapping[str, Mapping[str, float]]], way: str, figure: str) -> list[float]:
-    """Return, for each round, by how much a way's figure exceeds the bare one beside it."""
+    """Return, for each round, the difference between a way's value and the bare one next to it."""
     return [entry[way][figure] - entry["bare"][figure] for entry in rounds]
 
 

@@ -1,4 +1,4 @@
-"""Measures the steps of one workload under one tool, in this process."""
+"""Measures the steps of one workload with one tool, in this process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from benchmarks.tools.observer import Observer
 
 
 def measure(request: Result) -> Request:
-    """Return what the steps took.
+    """Return the times of the steps.
 
-    The request holds `workload`, `device`, `tool` (a module of `benchmarks.tools`), `options` for it,
-    `warm_up_steps` and `warm_up_secs` that both must be passed before the clock starts, `least_steps` and
-    `least_secs` likewise before it stops, and `directory` where the tool writes.
+    The request contains `workload`, `device`, `tool` (a module of `benchmarks.tools`), its `options`, `warm_up_steps`
+    and `warm_up_secs` (both are exceeded before the clock starts), `least_steps` and `least_secs` (both before it
+    stops), and the output `directory` of the tool.
     """
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -67,7 +67,7 @@ def _measured_steps(workload: Workload, observer: Observer, request: Result) -> 
 
 
 def _steps(workload: Workload, observer: Observer, least_steps: int, least_secs: float) -> list[float]:
-    """Make at least that many steps for at least that long; return what each took."""
+    """Make at least this many steps for at least this time; return the time of each."""
     durations: list[float] = []
     start = last = time.perf_counter()
     while len(durations) < least_steps or last - start < least_secs:

@@ -1,4 +1,4 @@
-"""What a training step costs with each tool, as a ratio to the bare step."""
+"""The cost of a training step with each tool, as a ratio to the bare step."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchmarks.variants import BASE, VARIANTS, Variant
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long is measured.
+    """Size of the measurement.
 
     Attributes:
-        rounds: Every variant is measured once a round.
-        least_secs, least_steps: Both are passed in each measurement.
-        warm_up_steps, warm_up_secs: Both are passed before the clock starts. What a tool does once, at its start,
-            is measured on its own: see `start`.
-        between: Variants between two bare measurements.
+        rounds: Every variant is measured once per round.
+        least_secs, least_steps: Each measurement exceeds both.
+        warm_up_steps, warm_up_secs: Both are exceeded before the clock starts. One-time work of a tool at its start is
+            measured separately: see `start`.
+        between: Number of variants between two bare measurements.
         variables: Environment variables of each measurement.
     """
 
@@ -43,9 +43,9 @@ QUICK = Effort(rounds=3, least_secs=1.5, least_steps=4, warm_up_steps=2, warm_up
 def measure_steps(
     workload: str, names: Sequence[str], effort: Effort, *, device: str = "cpu", seed: int = 0
 ) -> dict[str, Any]:
-    """Return what every variant's step took on one workload: the raw figures, and ratios with their intervals.
+    """Return the step times of every variant on one workload: raw values, and ratios with their intervals.
 
-    Variants that fail are named in `failures`, with the reason, and give no ratio.
+    `failures` has variants that fail, with the reason; they have no ratio.
     """
     generator = random.Random(seed)
     rounds: list[list[dict[str, Any]]] = []
@@ -137,7 +137,7 @@ def print_steps(report: Mapping[str, Any]) -> None:
 
 
 def _own_shares(entries: Iterable[Mapping[str, Any]]) -> Mapping[str, list[float]]:
-    """Return what the tools that measure their own cost say, over the whole run, warm-up and all."""
+    """Return the self-measured cost of tools that have one, over the complete run including warm-up."""
     shares: dict[str, list[float]] = defaultdict(list)
     for entry in entries:
         if cost := entry["facts"].get("cost"):

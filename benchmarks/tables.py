@@ -1,4 +1,4 @@
-"""Printing: plain aligned tables on standard output, progress on standard error."""
+"""Prints plain aligned tables to standard output, and progress to standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.interleave import Interval
 
 
 class Table:
-    """Rows of texts under headings, every column as wide as its widest entry.
+    """Rows of strings with headings; every column is as wide as its widest entry.
 
     Example:
         >>> table = Table("what", "ratio")
@@ -47,7 +47,7 @@ def note(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Say on standard error what is being measured now."""
+    """Print the current measurement to standard error."""
     print(f"… {text}", file=sys.stderr, flush=True)
 
 
@@ -63,7 +63,7 @@ def ratio_text(interval: Interval) -> str:
 
 
 def span_text(interval: Interval, unit: str, *, scale: float = 1.0, digits: int = 1) -> str:
-    """Return a figure with its extremes.
+    """Return a value with its extremes.
 
     Example:
         >>> from benchmarks.interleave import interval_of

@@ -1,4 +1,4 @@
-"""How many numbers a second many processes log into one run, until all lie in its store, and whether any is lost."""
+"""The speed of many processes that log to one run, until everything is in its store, and whether numbers are lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.tables import Table, note, progress, span_text
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How they log: so many numbers a call; under so many names in all, which are shared out or logged by each."""
+    """How they log: numbers per call; total number of names, divided among the processes or logged by each."""
 
     a_call: int
     names: int
@@ -27,7 +27,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: times, processes, numbers that each of them logs, and how."""
+    """Size of the measurement: repetitions, processes, numbers per process, and ways."""
 
     rounds: int = 3
     processes: int = 16
@@ -39,7 +39,7 @@ QUICK = Effort(rounds=2, processes=4, points=50_000, ways=(Way(1, 1), Way(10, 10
 
 
 def measure_together(effort: Effort) -> dict[str, Any]:
-    """Return as `measured` what each round took and kept, by how it was logged."""
+    """Return as `measured` the times and stored numbers of each round, by way."""
     measured: dict[str, list[Result]] = {}
     for number in range(effort.rounds):
         for way in effort.ways:

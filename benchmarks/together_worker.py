@@ -1,4 +1,4 @@
-"""Lets many processes log into one run at once, and counts what of it can be read."""
+"""Lets many processes log to one run at once, and counts the readable numbers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _VALUES = np.random.default_rng(0).normal(size=10_000).tolist()
 
 
 def measure(request: Result) -> Request:
-    """Return what it took until everything was published, and how many numbers are there, each at its step.
+    """Return the time until everything was published, and the number of values found at the right step.
 
-    The request holds how many `processes` log, `points` of each, so many numbers `a_call`, and how many `names` there
-    are: the next call's numbers have the next ones. `by_each`: every process logs them all; else each has its share.
+    The request contains the number of `processes`, `points` of each, numbers per call (`a_call`), and the number of
+    `names`: each call uses the next ones. `by_each`: every process logs all names; else each has its share.
     """
     root, count = request["directory"], request["processes"]
     with Run(_NAME, root=root) as run:
         url = run.url
-        run.log_metric("metric_0", 0.0)  # else this process has published nothing that could be read
+        run.log_metric("metric_0", 0.0)  # otherwise this process has published nothing readable
         processes = multiprocessing.get_context("spawn")
         barrier = processes.Barrier(count + 1)
         pipes, started = [], []
@@ -67,7 +67,7 @@ def _log(root: str, points: int, a_call: int, names: Sequence[int], barrier: Bar
 
 
 def _calls(a_call: int, names: Sequence[int]) -> list[tuple[str, dict[str, float]]]:
-    """Return what one call after the other logs, and the first name of it."""
+    """Return the numbers of successive calls, and the first name of each."""
     named = [f"metric_{number}" for number in names]
     calls = []
     for first in range(0, max(len(_VALUES), len(named)), a_call):
@@ -78,7 +78,7 @@ def _calls(a_call: int, names: Sequence[int]) -> list[tuple[str, dict[str, float
 
 
 def _kept(url: str) -> int:
-    """Return how many numbers there are, each counted once."""
+    """Return the number of distinct values."""
     run = barograph.open(url)
     kept = 0
     for state in run.workers:

@@ -1,4 +1,4 @@
-"""What the data trace costs a step, and what it weighs on disk."""
+"""The cost of the data trace per step, and its size on disk."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks.tables import Table, note, progress, ratio_text, span_text
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: rounds of off, on, off; steps of each process; samples in a batch;
-    steps whose bytes are counted; blocks of batches by themselves."""
+    """Size of the measurement: rounds of off, on, off; steps per process; batch size; steps whose bytes are counted;
+    blocks of batches alone."""
 
     rounds: int = 15
     steps: int = 5000
@@ -31,11 +31,11 @@ ORDERS = (
     ("in order", 60_000), ("shuffled", 60_000), ("shuffled", 1_000_000), ("with replacement", 1_000_000),
     ("another sampler", 60_000), ("another sampler", 1_000_000), ("weighted", 1_000_000),
 )
-"""How samples are drawn, and of how many."""
+"""Orders of samples, and number of samples."""
 
 
 def measure_trace(effort: Effort) -> dict[str, Any]:
-    """Return seconds a step without and with the trace, side by side in fresh processes, and bytes a sample."""
+    """Return seconds per step without and with the trace, alternating in fresh processes, and bytes per sample."""
     rounds = []
     for number in range(effort.rounds):
         progress(f"trace, round {number + 1} of {effort.rounds}")

@@ -1,4 +1,4 @@
-"""Measures what the data trace costs a step, or what it weighs on disk, in this process."""
+"""Measures the cost of the data trace per step, or its size on disk, in this process."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _BLOCK_BATCHES = 100
 
 
 def measure(request: Result) -> Request:
-    """Return what the request's `verb` asks for: what a step takes, what a batch takes by itself, or bytes on disk."""
+    """Return the result of the request's `verb`: time per step, time per batch alone, or bytes on disk."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     return {"steps": _steps, "batches": _batches, "bytes": _bytes}[request["verb"]](request)
 
 
 def _steps(request: Result) -> Request:
-    """Train a small network over a shuffled data set, with the trace or without."""
+    """Train a small network on a shuffled data set, with or without the trace."""
     samples, steps = request["samples"], request["steps"]
     data = TensorDataset(torch.randn(samples, FEATURES), torch.randint(0, CLASSES, (samples,)))
     model = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
@@ -54,7 +54,7 @@ def _steps(request: Result) -> Request:
 
 
 def _batches(request: Result) -> Request:
-    """Go over a loader that gives nothing, with all that the trace does of a batch up to the writer's queue."""
+    """Iterate over a loader without data, with all work of the trace per batch up to the writer's queue."""
     inbox = Inbox(2**30)
     session = Session(Settings(preset="free", budget=None, trace=request["trace"]), (), lambda *_: _BatchWriter(inbox))
     session.began()
@@ -75,7 +75,7 @@ def _batches(request: Result) -> Request:
 
 
 class _BatchWriter(NullWriter):
-    """Keeps the batches that fed the steps, and nothing else."""
+    """Keeps only the batches that fed the steps."""
 
     def __init__(self, inbox: Inbox) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _BatchWriter(NullWriter):
 
 
 def _bytes(request: Result) -> Request:
-    """Trace steps over a data set of `samples` samples that are drawn as `order` says; nothing is learnt."""
+    """Trace steps over a data set of `samples` samples in the given `order`; nothing is trained."""
     samples, steps, batch = request["samples"], request["steps"], request["batch"]
     weight = nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], 0.0)
@@ -113,7 +113,7 @@ def _sampler(order: str, data: Any, drawn: int) -> Any:
 
 
 class _Unknown(RandomSampler):
-    """Draws as torch's own, and is another class: whoever traces it cannot know how it draws."""
+    """Draws like PyTorch's sampler, but is another class: the trace cannot know how it draws."""
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[Any]:

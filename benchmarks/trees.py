@@ -1,4 +1,4 @@
-"""What recording a training of boosted trees costs: XGBoost, with trees and importance every tenth round."""
+"""The cost of recording a training of boosted trees: XGBoost, with trees and importance every tenth round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIANTS = ("on", "budget")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: rounds of bare, on, bare, budget, bare; the rounds of boosting; the table's size."""
+    """Size of the measurement: rounds of bare, on, bare, budget, bare; rounds of boosting; size of the table."""
 
     rounds: int = 7
     boosting_rounds: int = 500
@@ -28,7 +28,7 @@ QUICK = Effort(rounds=3, boosting_rounds=200)
 
 
 def measure_trees(effort: Effort) -> dict[str, Any]:
-    """Return the seconds of trainings in fresh processes, in turns."""
+    """Return the seconds of trainings in fresh processes, alternating."""
     rounds = []
     for number in range(effort.rounds):
         progress(f"trees, round {number + 1} of {effort.rounds}")

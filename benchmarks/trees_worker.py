@@ -1,4 +1,4 @@
-"""Trains XGBoost once, recorded or not, and tells how long that took."""
+"""Trains XGBoost once, recorded or not, and reports the time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EVERY = 10
 
 
 def measure(request: Request) -> Result:
-    """Return seconds of the training by several clocks, and at how many rounds trees were recorded."""
+    """Return seconds of the training by several clocks, and the number of rounds with recorded trees."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(request["samples"], request["features"])).astype(np.float32)
     y = (x[:, :5].sum(1) + rng.normal(size=len(x)) > 0).astype(np.int64)
     data = xgboost.DMatrix(x, y)
     params = {"objective": "binary:logistic", "max_depth": 6, "eta": 0.1, "nthread": 1, "tree_method": "hist"}
-    # What XGBoost makes of the data, and what it loads, is no part of the rounds.
+    # Converting the data and importing modules is not part of the rounds.
     xgboost.train(params, data, 2, evals=[(data, "train")], verbose_eval=False)
     place = Path(request["directory"]) / "run"
     settings = {

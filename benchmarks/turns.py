@@ -1,7 +1,7 @@
-"""What recording costs a training, measured within one process: bare and recorded steps by turns.
+"""The cost of recording a training, measured within one process: alternating bare and recorded steps.
 
-Two processes that train the same model differ by two or three percent, by where their memory lies. Within one process
-neighbouring blocks of steps do not, so that tenths of a percent can be told.
+Two processes that train the same model differ by 2 or 3%, because of their memory layout. Neighboring blocks of steps
+within one process do not, so that tenths of a percent can be measured.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from benchmarks.tables import Table, note, progress
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured.
+    """Size of the measurement.
 
     Attributes:
-        processes: Of each.
-        secs: Of the blocks of a process together.
-        block_secs: Of one block.
-        warm_up_secs: Before the first.
-        settling: So many times longer both are with a budget, which pays back what the first steps cost before it
-            spends any more.
+        processes: Number per workload and setting.
+        secs: Total time of the blocks of a process.
+        block_secs: Time of one block.
+        warm_up_secs: Time before the first block.
+        settling: Factor for both times with a budget, which repays the cost of the first steps before it spends more.
         variables: Environment variables.
     """
 
@@ -54,11 +53,11 @@ _RESAMPLED = 2000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What recorded steps cost.
+    """The cost of recorded steps.
 
     Attributes:
-        more: Time of a recorded step beside a bare one, less 1.
-        share: What was added, as a share of all time of the training, its bare blocks among it.
+        more: Time of a recorded step relative to a bare one, minus 1.
+        share: Added time as a share of the total training time, including bare blocks.
     """
 
     more: float
@@ -105,17 +104,17 @@ def print_turns(report: Mapping[str, Any]) -> None:
 
 
 def cost_of(turns: Sequence[Mapping[str, Any]], clock: str) -> Cost:
-    """Return what recorded steps cost beside the bare ones of the same turns.
+    """Return the cost of recorded steps compared with the bare ones of the same turns.
 
     Args:
-        turns: As `turns_worker` gives them.
+        turns: Results of `turns_worker`.
         clock: "thread" or "wall".
     """
     return _cost(_numbers(turns, clock))
 
 
 def with_interval(turns: Sequence[Mapping[str, Any]], clock: str) -> tuple[Cost, Cost, Cost]:
-    """Return the cost, and the ends of the interval that holds 95 % of resampled ones."""
+    """Return the cost, and the bounds of the interval that contains 95% of resampled ones."""
     numbers = _numbers(turns, clock)
     more, share = _resampled(numbers, seed=0)
     low, high = (Cost(float(np.quantile(more, at)), float(np.quantile(share, at))) for at in (0.025, 0.975))
@@ -125,7 +124,7 @@ def with_interval(turns: Sequence[Mapping[str, Any]], clock: str) -> tuple[Cost,
 def difference(
     turns: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], clock: str
 ) -> tuple[float, float, float]:
-    """Return how much more recorded steps cost than those of other settings, and the ends of the interval."""
+    """Return the additional cost compared with other settings, and the bounds of the interval."""
     first, second = _numbers(turns, clock), _numbers(others, clock)
     drawn = _resampled(first, seed=0)[0] - _resampled(second, seed=1)[0]
     low, high = (float(np.quantile(drawn, at)) for at in (0.025, 0.975))
@@ -146,7 +145,7 @@ def _numbers(turns: Sequence[Mapping[str, Any]], clock: str) -> NDArray[np.float
 
 
 def _cost(numbers: NDArray[np.float64]) -> Cost:
-    # Each turn by the bare steps beside it, so that a machine that drifts cancels out.
+    # Each turn relative to its own bare steps, so that drift of the machine cancels out.
     bare_secs = numbers[:, 1] / numbers[:, 0] * numbers[:, 2]
     added = float((numbers[:, 3] - bare_secs).sum())
     return Cost(added / float(bare_secs.sum()), added / float((numbers[:, 1] + numbers[:, 3]).sum()))

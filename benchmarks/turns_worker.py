@@ -1,4 +1,4 @@
-"""Measures bare and recorded steps of one workload by turns, in this process."""
+"""Measures alternating bare and recorded steps of one workload, in this process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchmarks.processes import Request, Result, answer_request
 
 
 def measure(request: Result) -> Request:
-    """Return what blocks of steps took, bare and recorded by turns.
+    """Return the times of alternating blocks of bare and recorded steps.
 
-    The request holds `workload`, `options` for `barograph.attach`, `warm_up_secs` that are recorded before the clock
-    starts, `secs` of all blocks together, and `block_secs` of one.
+    The request contains `workload`, `options` for `barograph.attach`, `warm_up_secs` of recording before the clock
+    starts, the total `secs` of all blocks, and `block_secs` of one.
     """
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)

@@ -1,4 +1,4 @@
-"""What is compared in the step bench: each tool in each configuration, by name."""
+"""The variants of the step benchmark: each tool in each configuration, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.environments import OWN
 
 BASE = "bare"
-"""The variant every other one is divided by."""
+"""The variant by which every other one is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Variant:
     Attributes:
         tool: Module of `benchmarks.tools`.
         does: What it records, for the table.
-        environment: Whose interpreter runs it.
-        options: For the tool's `attach`.
-        stretch: How many times longer it is measured: what settles slowly needs longer to be seen.
-        asked: Measured only when asked for by name.
+        environment: Environment whose interpreter runs it.
+        options: Arguments of the tool's `attach`.
+        stretch: Factor of the measured time, for tools that settle slowly.
+        asked: Measured only if requested by name.
     """
 
     tool: str

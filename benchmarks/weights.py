@@ -21,11 +21,11 @@ class Case:
     """One way to train.
 
     Attributes:
-        workload: What.
-        backend: Of `torch.compile`; "" for eager.
-        compiled: "before" or "after" attaching. Before: two steps have been made by then, so the compiled
-            code exists. After: it is made with the hooks in place.
-        compiler: Whether a C++ compiler may be found.
+        workload: The workload.
+        backend: Backend of `torch.compile`; "" for eager.
+        compiled: "before" or "after" attaching. Before: two steps have been made by then, so the compiled code exists.
+            After: it is compiled with the hooks installed.
+        compiler: Whether a C++ compiler is available.
     """
 
     workload: str
@@ -52,7 +52,7 @@ WITHOUT_COMPILER = (Case("tiny", "inductor", "before", compiler=False),)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is compared."""
+    """Size of the comparison."""
 
     cases: Sequence[Case] = (*EAGER, *COMPILED, *WITHOUT_COMPILER)
     steps: int = 12
@@ -62,7 +62,8 @@ QUICK = Effort(cases=(Case("mlp"), Case("tiny", "inductor", "before"), Case("tin
 
 
 def measure_weights(effort: Effort) -> dict[str, Any]:
-    """Return, for each case, which variants gave the bits of the bare training; the control is bare once more."""
+    """Return, for each case, which variants gave the bits of the bare training; the control is a second bare
+    training."""
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as caches:
         return {"cases": [_compare(case, effort.steps, caches) for case in effort.cases]}
 

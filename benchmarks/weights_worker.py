@@ -1,4 +1,4 @@
-"""Trains one workload a few steps, with or without a tool, compiled or not, and returns a digest of every bit."""
+"""Trains one workload for a few steps, with or without a tool, compiled or not, and returns a digest of every bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS_BEFORE_ATTACHING = 2
 
 
 def measure(request: Result) -> Request:
-    """Return the digest after the steps; see `weights.Case` for what the request holds."""
+    """Return the digest after the steps; see `weights.Case` for the request."""
     torch.set_num_threads(1)
     random.seed(0)
     workload = build_workload(request["workload"])

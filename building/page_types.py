@@ -35,7 +35,8 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"({item})[]" if " | " in item else f"{item}[]"
     if kind == "object":
         if "properties" in schema:
-            fields = [f"  {_name(name)}: {_type(part)};\n" for name, part in schema["properties"].items()]
+            fields = [f"  {_name(name)}{'' if name in schema['required'] else '?'}: {_type(part)};\n"
+                      for name, part in schema["properties"].items()]
             return "".join(["{\n", *fields, "}"])
         value = _type(schema["additionalProperties"])
         names = schema.get("propertyNames")

@@ -49,6 +49,13 @@ def test_the_demonstration_shows_what_it_claims(tmp_path: Path) -> None:
     assert "of them saved" in said
 
 
+def test_the_study_of_the_example_finds_a_winner(tmp_path: Path, jobs_home: Path) -> None:
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    said = python("-m", "barograph", "tune", "examples/tune.toml", "--jobs", "2", folder=tmp_path)
+    assert "command  examples/tune_digits.py --epochs 6 --lr" in said
+    assert said.count(" started: lr=") == 2
+
+
 @pytest.mark.parametrize(("fault", "code"), [("learning-rate", "W101"), ("nan", "N101")])
 def test_the_other_faults_of_the_digits_are_named(tmp_path: Path, fault: str, code: str) -> None:
     said = python("-m", "barograph", "run", "--to", "run", "--budget", "off", str(EXAMPLES / "digits.py"),

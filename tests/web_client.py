@@ -29,7 +29,12 @@ class Client:
     def __init__(self, app: Any) -> None:
         self.app = app
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET") -> Answer:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.get(url, headers, method="POST", sent_body=body)
+
+    def get(
+        self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", sent_body: bytes = b""
+    ) -> Answer:
         parts = urlsplit(url)
         sent: list[dict[str, Any]] = []
         asked = {"host": "127.0.0.1:8642", **(headers or {})}
@@ -40,7 +45,7 @@ class Client:
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8642),
         }
 
-        asked_for = iter([{"type": "http.request", "body": b"", "more_body": False}])
+        asked_for = iter([{"type": "http.request", "body": sent_body, "more_body": False}])
 
         async def receive() -> dict[str, Any]:
             for message in asked_for:

@@ -1,4 +1,4 @@
-"""What the bench asks of a tool that keeps runs."""
+"""The interface of a tool that stores runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERIES, CURVE = "a series", "a curve of 2,000 points"
 
 
 class Component(NamedTuple):
-    """What is kept of one run: its name, five parameters, four tags, and the last value of five metrics."""
+    """The stored values of one run: name, five parameters, four tags, and the last value of five metrics."""
 
     name: str
     parameters: dict[str, float | int | str]
@@ -22,20 +22,20 @@ class Component(NamedTuple):
 
 
 class Asker(Protocol):
-    """A place that keeps runs. Each module here has `open_asker(directory)`, which returns one."""
+    """A store of runs. Each module here has `open_asker(directory)`, which returns one."""
 
     def fill(self, components: int) -> None:
-        """Keep so many of `components_of`, in the quickest way that the tool's guide shows."""
+        """Store this many of `components_of`, in the fastest way in the tool's guide."""
 
     def record(self, values: list[float]) -> None:
-        """Keep one run with a series "loss" of these values."""
+        """Store one run with a series "loss" of these values."""
 
     def questions(self) -> Mapping[str, Callable[[], int]]:
-        """Return `TABLE`, `FILTER`, `SERIES` and `CURVE`; each returns how many rows or points came."""
+        """Return `TABLE`, `FILTER`, `SERIES` and `CURVE`; each returns the number of rows or points."""
 
 
 def components_of(count: int) -> Iterator[Component]:
-    """Yield components that are all different, always the same ones."""
+    """Yield distinct components, the same at each call."""
     draws = random.Random(0)
     for number in range(count):
         yield Component(

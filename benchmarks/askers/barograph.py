@@ -53,7 +53,7 @@ class _Asker:
     def _table(self) -> int:
         with self._catalog.reading() as connection:
             table = component_table(connection, self._catalog.ids("kind = 'component'", connection))
-        columns = dict(table.columns)  # those of metrics are made when they are asked for
+        columns = dict(table.columns)  # columns of metrics are created on access
         return len(columns["uid"])
 
     def _filter(self) -> int:

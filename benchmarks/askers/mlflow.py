@@ -1,4 +1,4 @@
-"""MLflow's tracking store in its SQLite file, without a server, asked by its own client."""
+"""MLflow's tracking store in its SQLite file, without a server, queried by its own client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlflow.entities import Metric, Param, RunTag
 from benchmarks.askers.asker import CURVE, FILTER, SERIES, TABLE, Asker, components_of
 
 _BATCH = 1_000
-"""Metrics in one call: it takes no more."""
+"""Maximum number of metrics per call."""
 
 
 def open_asker(directory: str) -> Asker:
@@ -46,7 +46,7 @@ class _Asker:
             ])
 
     def questions(self) -> Mapping[str, Callable[[], int]]:
-        # Its client knows no curve but the whole series.
+        # Its client has no downsampled curve, only the complete series.
         return {TABLE: self._table, FILTER: self._filter, SERIES: self._series, CURVE: self._series}
 
     def _table(self) -> int:

@@ -1,1 +1,1 @@
-"""How much of a training the default settings record, and what they cost it: programs, a meter within them, tables."""
+"""How much of a training the default settings record, and at what cost: programs, a meter in each, tables."""

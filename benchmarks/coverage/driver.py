@@ -1,4 +1,4 @@
-"""Runs each program plain and under `barograph run` with the default settings, by turns, and prints one table."""
+"""Runs each program plain and under `barograph run` with the default settings, alternating, and prints one table."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A training, and what is asked of its recording beyond the loss and the learning rate of every step.
+    """A training, and requirements on its recording besides the loss and the learning rate of every step.
 
     Attributes:
         command: Script and arguments.
-        recorded: Further arguments where it is recorded.
+        recorded: Additional arguments if it is recorded.
         variables: Environment variables.
-        tensors: Kind of record that a step with tensors has.
-        long: It lasts for minutes: tensors are to be spread over it, and half as many rounds do.
-        fits: Trainings in the process; of more than one the processor time is to stay what it is.
+        tensors: Kind of record in steps with tensors.
+        long: It runs for minutes: steps with tensors must be spread over it, and half as many rounds suffice.
+        fits: Number of trainings in the process; with several, processor time must not increase.
     """
 
     command: Sequence[str]
@@ -60,12 +60,12 @@ PROGRAMS: Mapping[str, Program] = {
     "long_5ms": Program(["digits_mlp.py", "16000", "768", "128"], long=True),
     "grid_search": Program(["grid_search.py", "200"], fits=200),
 }
-"""What is measured, by name."""
+"""The programs by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each program is measured, plain and recorded."""
+    """How often to measure each program, plain and recorded."""
 
     rounds: int = 5
     programs: Sequence[str] = tuple(PROGRAMS)
@@ -76,15 +76,15 @@ QUICK = Effort(rounds=2)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A column of the table: a figure of a round, how it is written, and what it is to be.
+    """A column of the table: a value of a round, its format, and its target.
 
     Attributes:
-        heading: Of the column.
-        figure: Returns it, from the plain and the recorded measurement of a round.
-        unit, scale, digits: How it is written.
-        at_least, at_most: Bounds, both allowed.
-        applies: Whether a program is held to them.
-        shown: Whether it is written for a program at all.
+        heading: Heading of the column.
+        figure: Computes it from the plain and the recorded measurement of a round.
+        unit, scale, digits: Its format.
+        at_least, at_most: Inclusive bounds.
+        applies: Whether the bounds apply to a program.
+        shown: Whether to print it for a program.
     """
 
     heading: str
@@ -122,7 +122,7 @@ TARGETS: Sequence[Target] = (
 
 
 def measure_coverage(effort: Effort, *, seed: int = 0) -> dict[str, Any]:
-    """Return, by program, what each round found, plain and recorded; failures by name, with the reason."""
+    """Return the results of each round by program, plain and recorded; failures by name, with the reason."""
     measured: dict[str, list[dict[str, Any]]] = defaultdict(list)
     generator = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
@@ -141,7 +141,7 @@ def measure_coverage(effort: Effort, *, seed: int = 0) -> dict[str, Any]:
 
 
 def run_program(program: Program, folder: Path, *, recorded: bool) -> dict[str, float]:
-    """Run a program in a process of its own; return processor seconds and, if it was recorded, what can be read back.
+    """Run a program in a separate process; return processor seconds and, if it was recorded, what can be read back.
 
     Raises:
         WorkerFailed: It failed.
@@ -172,7 +172,7 @@ def run_program(program: Program, folder: Path, *, recorded: bool) -> dict[str, 
 
 
 def print_coverage(report: Mapping[str, Any]) -> None:
-    """Print the table, and the targets that are missed."""
+    """Print the table and the missed targets."""
     table = Table("program", *(target.heading for target in TARGETS))
     table.add("target", *map(_bound_text, TARGETS))
     missed = []
@@ -210,7 +210,7 @@ def _bound_text(target: Target) -> str:
 
 
 def _repository(folder: Path) -> Path:
-    """Make a repository that holds the programs, as a user's own would, and return it."""
+    """Create a repository with the programs, like a user's, and return it."""
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "Add the programs"]):
         subprocess.run([*_GIT, *words], cwd=folder, check=True)

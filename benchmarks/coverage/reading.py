@@ -1,4 +1,4 @@
-"""What can be read back of a recorded program: losses and learning rates that are right, and steps with tensors."""
+"""Reads a recorded program back: correct losses and learning rates, and steps with tensors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Recorded = Mapping[str, Mapping[int, float]]
 """By optimizer: step to value."""
 
 _TOLERANCE = 1e-3
-"""Relative: Keras logs running means in float32, from which a program computes the loss of a batch."""
+"""Relative tolerance: Keras logs running means in float32, from which a program computes the loss of a batch."""
 
 
 def read_back(url: str, facts: Mapping[str, Any], tensors: str) -> dict[str, float]:
     """Return the shares and counts of the table for a run.
 
-    Args:
-        url: Of the run.
-        facts: What the program wrote, with `losses` and `rates` by fit.
-        tensors: Kind of record that a step with tensors has.
+    url: URL of the run.
+    facts: Measurements of the program, with `losses` and `rates` by fit.
+    tensors: Kind of record in steps with tensors.
     """
     run = barograph.open(url)
     losses = matches(facts["losses"], _recorded(run, "loss", "total"))
@@ -43,10 +42,10 @@ def read_back(url: str, facts: Mapping[str, Any], tensors: str) -> dict[str, flo
 
 
 def matches(fits: Fits, recorded: Recorded) -> list[int]:
-    """Return, for each fit, how many of its values were recorded with its step, and are right.
+    """Return the number of correctly recorded values of each fit.
 
-    A fit is compared with every recorded series, and the one that agrees most often is its own: how a recording names
-    the trainings of a process is no matter here.
+    A fit is compared with every recorded series, and matches the one that agrees most often: the recorded name of a
+    training does not matter.
 
     Example:
         >>> matches([[0.5, 0.25], [0.75, 0.5]], {"#2": {0: 0.75, 1: 0.5}, "": {0: 0.5, 1: 9.0}})
@@ -62,7 +61,7 @@ def matches(fits: Fits, recorded: Recorded) -> list[int]:
 
 
 def longest_gap(seen: Sequence[int], steps: int) -> float:
-    """Return the longest stretch of steps without tensors as a share of all steps, the ends included.
+    """Return the longest range of steps without tensors as a share of all steps, including both ends.
 
     Example:
         >>> longest_gap([0, 1, 5], 10)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.faults`: what the rules catch, and how often they cry wolf."""
+"""`python -m benchmarks.faults`: detected faults, and false alarms."""
 
 import sys
 

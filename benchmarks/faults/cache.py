@@ -1,7 +1,7 @@
-"""Results that are kept, so that an interrupted bench goes on where it was.
+"""Cached results, so that an interrupted benchmark continues.
 
-A trial is kept under what could change it: the script, the seed, and every source file of the Barograph that
-watched it. What is scored of it is computed anew each time.
+The key of a trial includes everything that could change it: the script, the seed, and every source file of Barograph.
+Scores are not cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEPT_IN = ROOT / ".cache" / "fault-bench"
 
 
 def sources_digest() -> str:
-    """Return what tells the Barograph that is installed here from any other, uncommitted changes included."""
+    """Return a digest of the installed version of Barograph, including uncommitted changes."""
     spec = find_spec("barograph")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -32,18 +32,18 @@ def sources_digest() -> str:
 
 
 class Cache:
-    """Keeps results below a folder, one file each.
+    """Caches results below a folder, one file each.
 
     Args:
-        version: What they hold for; see `sources_digest`.
-        folder: Where; made when needed.
+        version: Version of the results; see `sources_digest`.
+        folder: The folder; created when needed.
     """
 
     def __init__(self, version: str, folder: Path = KEPT_IN) -> None:
         self._folder = folder / version
 
     def get(self, program: Program, what: str) -> dict[str, Any] | None:
-        """Return what was kept of a program; None where nothing was, or the file was cut short."""
+        """Return the cached result of a program; None if there is none, or the file is truncated."""
         try:
             kept: dict[str, Any] = json.loads(self._path(program, what).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -51,7 +51,7 @@ class Cache:
         return kept
 
     def put(self, program: Program, what: str, result: dict[str, Any]) -> None:
-        """Keep a result, whole or not at all."""
+        """Store a result atomically."""
         path = self._path(program, what)
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")

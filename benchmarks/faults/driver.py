@@ -1,4 +1,4 @@
-"""The command line of the fault bench: which programs, how many seeds, and what is printed."""
+"""The command line of the fault benchmark: programs, seeds, and output."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TITLES = {
     "keras": "programs of Keras", "jax": "programs of JAX", "trees": "programs of boosted trees",
 }  # fmt: skip
 JOBS = 2
-"""Runs at a time. Each holds one core with its training and some of another with its watcher."""
+"""Parallel runs. Each uses one core for its training and part of another for its watcher."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One process to run, or to look up: a program under Barograph with a seed, or by itself (seed None)."""
+    """One process to run or to look up: a program under Barograph with a seed, or alone (seed None)."""
 
     program: Program
     seed: int | None
@@ -45,14 +45,14 @@ def measure_faults(
     programs: Sequence[Program], *, seeds: int = SEEDS, jobs: int = JOBS, fresh: bool = False,
     cache: Cache | None = None,
 ) -> list[Score]:  # fmt: skip
-    """Return what came of each program with the seeds 0, 1, …; what is in the cache is not run again.
+    """Return the scores of each program with the seeds 0, 1, …; cached results are not computed again.
 
     Args:
-        programs: Which.
-        seeds: How many.
-        jobs: Runs at a time.
+        programs: The programs.
+        seeds: Number of seeds.
+        jobs: Number of parallel runs.
         fresh: Run all of them again.
-        cache: Where results are kept; None: below the repository, for this Barograph.
+        cache: The cache; None: below the repository, for this version of Barograph.
     """
     cache = cache or Cache(sources_digest())
     tasks = [_Task(program, seed) for program in programs for seed in (None, *range(seeds))]
@@ -76,7 +76,7 @@ def measure_faults(
 def _outcomes(
     tasks: Sequence[_Task], cache: Cache, jobs: int, fresh: bool
 ) -> Iterable[tuple[_Task, Trial | Bare | str]]:
-    """Yield what came of each task, those from the cache first; a text says why there is nothing."""
+    """Yield the result of each task, cached ones first; a string is the reason of a failure."""
     missing = []
     for task in tasks:
         kept = None if fresh else cache.get(task.program, task.what)
@@ -97,7 +97,7 @@ def _outcomes(
                      f"{task.program.name} {task.what}: {_in_short(outcome)}")  # fmt: skip
             yield task, outcome
     finally:
-        # Interrupted, only what runs already is waited for.
+        # After an interruption, wait only for tasks that are already running.
         pool.shutdown(cancel_futures=True)
 
 
@@ -126,7 +126,7 @@ def _in_short(outcome: Trial | Bare | str) -> str:
 
 
 def report_of(scores: Sequence[Score]) -> dict[str, Any]:
-    """Return every raw figure, and what each part comes to, as plain JSON data."""
+    """Return every raw result, and the totals of each part, as plain JSON data."""
     parts = list(dict.fromkeys(score.program.part for score in scores))
     return {
         "programs": [
@@ -140,7 +140,7 @@ def report_of(scores: Sequence[Score]) -> dict[str, Any]:
 
 
 def print_faults(scores: Sequence[Score]) -> None:
-    """Print the table and the totals of each part by itself."""
+    """Print the table and the totals of each part."""
     for part in PARTS:
         if own := _part(scores, part):
             heading(f"Planted faults, {TITLES[part]}")
@@ -148,7 +148,7 @@ def print_faults(scores: Sequence[Score]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print, and return 0 if every run gave a result."""
+    """Measure, print, and return 0 if every run succeeded."""
     choice = _parser().parse_args(arguments)
     try:
         programs = chosen_programs(choice.part, choice.only)
@@ -168,10 +168,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def chosen_programs(part: str, only: Iterable[str] | None) -> list[Program]:
-    """Return the programs of a part, or of all, and of those only some where any are named.
+    """Return the programs of a part, or of all; with `only`, those with these names.
 
     Raises:
-        BadTable: A table cannot be used, or there is no part or program of a name.
+        BadTable: A table is invalid, or there is no such part or program.
     """
     if part not in (*PARTS, "all"):
         raise BadTable(f"there is no part {part}; choose from all, {', '.join(PARTS)}")

@@ -1,10 +1,10 @@
-"""Whether a planted fault does harm: the last line each faulty script prints, beside its sound twin's.
+"""Checks whether a planted fault does harm: compares the last output line of each faulty script and its sound variant.
 
     python -m benchmarks.faults.harm                  all of the first half, seed 0
     python -m benchmarks.faults.harm --only barley --seeds 3
     python -m benchmarks.faults.harm --part keras     another part
 
-The twin is the script with the `repair` of its table. Of a healthy program the last line is printed alone.
+The sound variant is the script with the `repair` of its table. For a healthy program only the last line is printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.tables import Table, progress
 
 
 def last_lines(program: Program, seed: int) -> tuple[str, str]:
-    """Return the last line of a script and of its sound twin; "" for a twin that there is none of."""
+    """Return the last lines of a script and of its sound variant; "" without a variant."""
     progress(f"harm: {program.name} seed {seed}")
     faulty = _said(program.path, program, seed)
     if not program.repair:

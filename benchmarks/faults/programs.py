@@ -1,4 +1,4 @@
-"""The programs of the fault bench: short trainings like people's own, in parts, each with its table."""
+"""The programs of the fault benchmark: short, realistic trainings, in parts, each with its table."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ TABLE = "programs.toml"
 
 
 class BadTable(Exception):
-    """A table of programs cannot be used; the message says where and why."""
+    """A table of programs is invalid; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One training script, and what is known of it beforehand.
+    """One training script, and its known properties.
 
     Attributes:
-        part: Which part it stands in.
-        path: Of the script, which takes `--seed N`.
-        planted: The cause that was planted, a name of `Cause`; "" where it is healthy.
+        part: Its part.
+        path: The script, which takes `--seed N`.
+        planted: The planted cause, a name of `Cause`; "" if it is healthy.
         also: Other names that a careful expert would accept for it.
-        steps: Optimizer steps that it plans, of its busiest optimizer.
-        begins: First step, from 0, at which the fault can show.
-        workers: Processes; above 1 it is started by torchrun.
-        effect: What the fault does, measured against the sound twin; how well a healthy one learns.
-        note: What else there is to say.
-        repair: Pairs of texts that make the sound twin: each first one, which stands in the script once, by the second.
+        steps: Number of planned optimizer steps, of its busiest optimizer.
+        begins: First step, from 0, at which the fault can be visible.
+        workers: Number of processes; above 1 it is started by torchrun.
+        effect: Measured effect of the fault, compared with the sound variant; or the result of a healthy one.
+        note: Other remarks.
+        repair: Pairs of strings that make the sound variant: replace the first, which occurs once, with the second.
     """
 
     part: str
@@ -59,24 +59,24 @@ class Program:
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was planted in it."""
+        """Whether it has no planted fault."""
         return not self.planted
 
     @property
     def accepted(self) -> frozenset[str]:
-        """The causes that are right."""
+        """The correct causes."""
         return frozenset((self.planted, *self.also)) if self.planted else frozenset()
 
     @property
     def digest(self) -> str:
-        """What changes when its trials must be made anew."""
+        """Digest of everything that invalidates its trials."""
         return hashlib.sha256(b"%d\0" % self.workers + self.path.read_bytes()).hexdigest()[:16]
 
     def sound_text(self) -> str:
-        """Return the script with its fault repaired; as it is where it is healthy.
+        """Return the script with its fault repaired; unchanged if it is healthy.
 
         Raises:
-            BadTable: What is to be repaired does not stand in the script exactly once.
+            BadTable: The code to repair does not occur exactly once in the script.
         """
         text = self.path.read_text(encoding="utf-8")
         for wrong, right in self.repair:
@@ -87,10 +87,10 @@ class Program:
 
 
 def programs_of(part: str, home: Path = HOME) -> tuple[Program, ...]:
-    """Return the programs of one part, in the order of its table; none where there is no such part.
+    """Return the programs of one part, in the order of its table; empty if there is no such part.
 
     Raises:
-        BadTable: The table names a script that is not there, a cause that is none, or lacks something.
+        BadTable: The table has a missing script, an unknown cause, or lacks a field.
     """
     table = home / part / TABLE
     if not table.exists():

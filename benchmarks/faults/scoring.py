@@ -1,11 +1,10 @@
-"""What the trials of a program come to: caught, by what, how late; false alarms; what it cost.
+"""The scores of a program's trials: whether, how, and when the fault was caught; false alarms; cost.
 
-*Caught* is strict in one way and lenient in another: a finding of severity doubtful or worse must have opened
-at or after the step at which the fault can show, but whatever it says, somebody will look. *Caught by a right
-rule* asks for such a finding among whose causes a right one is. *Named* asks for more still: of all causes that
-all findings of the run suspect, weighed together, the first problem's must be a right one. *Problems a fault* counts
-what the summary names: one fault is one problem, and more are consequences taken for causes. *Contradicting remedies*
-are pairs in one run that move one setting both ways or to different values.
+*Caught*: a finding of severity doubtful or worse opened at or after the step at which the fault can be visible,
+whatever it says: somebody will look. *Caught by a right rule*: such a finding suspects a right cause. *Named*: of all
+causes that all findings of the run suspect, weighed together, the first problem's is a right one. *Problems per fault*
+counts the problems in the summary: one fault is one problem, and more are consequences mistaken for causes.
+*Contradicting remedies* are pairs in one run that change one setting in both directions or to different values.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ from benchmarks.faults.programs import Program
 from benchmarks.faults.trial import Trial
 
 COUNTED = frozenset({Severity.BREAKING, Severity.COSTLY, Severity.DOUBTFUL})
-"""Severities at which a finding asks for a look."""
+"""Severities of findings that require attention."""
 
 GRAVE = frozenset({Severity.BREAKING, Severity.COSTLY})
-"""Severities that no healthy run may show."""
+"""Severities that no healthy run may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the fault in one trial.
+    """The result for the fault in one trial.
 
     Attributes:
-        seed: Of the trial.
+        seed: Seed of the trial.
         first: First finding that counts; None: the fault was not caught.
         right: First of them that suspects a right cause.
         named: Whether a right cause is ranked first.
-        cause: The one ranked first; "" where none is suspected.
-        wasted: Steps made since the fault could show until `first` had opened, as a share of those planned; 1 where
+        cause: The cause ranked first; "" if none is suspected.
+        wasted: Steps from when the fault could be visible until `first` opened, as a share of the planned steps; 1 if
             it was not caught.
-        early: Findings that count and opened before the fault could show: false alarms, and no catch.
-        problems: How many problems the findings were grouped into, notes aside.
+        early: Findings that count and opened before the fault could be visible: false alarms, not detections.
+        problems: Number of problems into which the findings were grouped, without notes.
         contradicting: Pairs of their remedies that contradict each other.
     """
 
@@ -56,7 +55,7 @@ class Verdict:
 
 
 def verdict_of(program: Program, trial: Trial) -> Verdict:
-    """Return what became of the fault that was planted in `program`."""
+    """Return the result for the fault planted in `program`."""
     counted = sorted((item for item in trial.findings if item.severity in COUNTED),
                      key=lambda item: (item.opened_step, item.id))  # fmt: skip
     timely = [item for item in counted if item.opened_step >= program.begins]
@@ -72,13 +71,13 @@ def verdict_of(program: Program, trial: Trial) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A program and all that came of it.
+    """A program and all its results.
 
     Attributes:
-        program: Which.
-        trials: Those that gave a result, by seed.
-        failed: Seed to why it gave none.
-        bare_secs: Wall time without Barograph, of the first seed; None where it was not measured.
+        program: The program.
+        trials: Successful trials, by seed.
+        failed: Seed to the reason of the failure.
+        bare_secs: Wall time without Barograph, with the first seed; None if it was not measured.
     """
 
     program: Program
@@ -88,7 +87,7 @@ class Score:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """One a trial; none for a healthy program."""
+        """One per trial; empty for a healthy program."""
         return () if self.program.healthy else tuple(verdict_of(self.program, trial) for trial in self.trials)
 
     @property
@@ -105,7 +104,7 @@ class Score:
 
     @property
     def wall_ratio(self) -> float | None:
-        """Median wall time under Barograph by that without it: its start and end are in it."""
+        """Ratio of the median wall time under Barograph to that without, including start and end."""
         if not self.bare_secs or not self.trials:
             return None
         return median(trial.wall_secs for trial in self.trials) / self.bare_secs
@@ -113,24 +112,24 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the bench comes to. A *run* is one program with one seed.
+    """The totals of the benchmark. A *run* is one program with one seed.
 
     Attributes:
-        faulty, healthy: Programs of either sort that gave a result.
+        faulty, healthy: Programs of each kind with a result.
         faulty_runs, healthy_runs: Their runs.
         caught, right, named: Faulty runs that were caught; by a right rule; with a right cause first.
         caught_always: Faulty programs that were caught with every seed.
         wasted: Median over faulty runs, see `Verdict.wasted`; NaN without any.
-        early: Findings before the fault could show.
-        problems: Of runs that were caught, how many problems on average; NaN without any.
-        contradicting: Pairs of remedies of one run that contradict each other, over all runs, healthy ones included.
-        grave, alarmed: Healthy programs that showed, with any seed, a finding that is costly or breaking; any at all.
-        grave_runs, alarmed_runs: The same of healthy runs.
+        early: Findings before the fault could be visible.
+        problems: Mean number of problems of caught runs; NaN without any.
+        contradicting: Pairs of contradicting remedies within a run, over all runs including healthy ones.
+        grave, alarmed: Healthy programs that had, with any seed, a costly or breaking finding; any finding.
+        grave_runs, alarmed_runs: The same for healthy runs.
         alarms: Findings of healthy runs by severity.
-        healthy_steps: Steps that healthy runs made.
-        cost: Recording cost as a share of all training time together.
-        cost_median, cost_worst: Of the programs' own.
-        wall_ratio: Median of the programs'; NaN where none was measured.
+        healthy_steps: Steps of healthy runs.
+        cost: Recording cost as a share of total training time.
+        cost_median, cost_worst: Median and maximum of the programs' costs.
+        wall_ratio: Median of the programs' ratios; NaN if none was measured.
         failed: Runs without a result.
     """
 
@@ -160,12 +159,12 @@ class Totals:
 
     @property
     def alarms_per_thousand_steps(self) -> float:
-        """Findings of healthy runs for every 1,000 steps they made."""
+        """Findings of healthy runs per 1,000 steps."""
         return 1000 * sum(self.alarms.values()) / self.healthy_steps if self.healthy_steps else 0.0
 
 
 def totals_of(scores: Iterable[Score]) -> Totals:
-    """Return what some programs come to together."""
+    """Return the totals of some programs."""
     scores = tuple(scores)
     measured = [score for score in scores if score.trials]
     sick = [score for score in measured if not score.program.healthy]

@@ -1,4 +1,4 @@
-"""The tables of the fault bench, and its figures beside what they must reach."""
+"""The tables of the fault benchmark, and its results compared with their targets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.tables import Table, note
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure, what it must reach, and what was measured.
+    """One result and its target.
 
     Attributes:
-        name: Of the figure.
-        target: In words; "" where there is none.
-        measured: In words.
-        reached: Whether it is; None where there is no target, or nothing to measure it by.
+        name: Its name.
+        target: The target as text; "" without one.
+        measured: The result as text.
+        reached: Whether the target is reached; None without a target or result.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Figure:
 
 
 def print_part(scores: Sequence[Score]) -> None:
-    """Print the faulty programs, the healthy ones, and what they come to."""
+    """Print the faulty programs, the healthy ones, and their totals."""
     sick = [score for score in scores if not score.program.healthy]
     well = [score for score in scores if score.program.healthy]
     if sick:
@@ -92,7 +92,7 @@ def _price(score: Score) -> tuple[str, str]:
 
 
 def _most(names: Sequence[str]) -> str:
-    """Return the commonest name, with how often it stands there where that is not always."""
+    """Return the most common name, with its frequency unless that is always."""
     if not any(names):
         return "–"
     (name, times), *_ = Counter(names).most_common(1)
@@ -100,7 +100,7 @@ def _most(names: Sequence[str]) -> str:
 
 
 def figures_of(totals: Totals) -> list[Figure]:
-    """Return the figures that the bench is made for, each beside its target where it has one."""
+    """Return the results of the benchmark with their targets."""
     per_severity = ", ".join(f"{totals.alarms[name]} {name}" for name in Severity if totals.alarms.get(name))
     return [
         _share("planted faults caught", totals.caught, totals.faulty_runs, "runs", least=0.95),

@@ -1,4 +1,4 @@
-"""One program, once: under `barograph run` with its default settings in fresh processes, or by itself."""
+"""Runs one program once: under `barograph run` with its default settings in fresh processes, or alone."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class TrialFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a program with one seed, as it was read from the run afterwards.
+    """The result of a program with one seed, read from the run afterwards.
 
     Attributes:
-        seed: Which.
-        findings: All, as they were when they opened, or closed.
-        steps: Optimizer steps made, of the busiest optimizer and the worker that is furthest.
+        seed: The seed.
+        findings: All findings, as they were when they opened, or closed.
+        steps: Number of optimizer steps, of the busiest optimizer and the furthest worker.
         capture_secs: Recording cost as the run itself measured it; of the costliest worker.
-        train_secs: How long that worker trained, capture included.
-        wall_secs: From the command's start to its end.
-        exit_code: Of the script.
-        problems: What went wrong with the recording or the watching.
+        train_secs: Training time of that worker, including recording.
+        wall_secs: Time from the command's start to its end.
+        exit_code: Exit code of the script.
+        problems: Problems of recording or watching.
         jumps: Steps at which the learning rate jumped.
     """
 
@@ -58,17 +58,17 @@ class Trial:
 
     @property
     def found(self) -> tuple[Problem, ...]:
-        """What is wrong, as Barograph's own summary says it."""
+        """The problems in Barograph's own summary."""
         return problems_of(self.findings, self.jumps)
 
     @property
     def cost(self) -> float:
-        """Capture time as a share of the time that training takes without it."""
+        """Capture time as a share of the training time without it."""
         bare_secs = self.train_secs - self.capture_secs
         return self.capture_secs / bare_secs if bare_secs > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return the trial as plain JSON data."""
         return {**asdict(self), "findings": [finding.to_json() for finding in self.findings]}
 
 
@@ -81,7 +81,7 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What a program did by itself: how long it took, how it ended, and the last line it printed."""
+    """The result of a program alone: its time, exit code, and last line of output."""
 
     seed: int
     wall_secs: float
@@ -90,15 +90,15 @@ class Bare:
 
 
 def watched(program: Program, seed: int) -> Trial:
-    """Return what came of a program under `barograph run`.
+    """Return the result of a program under `barograph run`.
 
     Raises:
-        TrialFailed: It left no run that can be read, or did not end in time.
+        TrialFailed: It left no readable run, or did not end in time.
     """
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
         place, home = Path(scratch, "run"), Path(scratch, "home")
         home.mkdir()
-        # A script is named as people name it; a launcher is a program of its own.
+        # A script's name is passed as users do; a launcher is a separate program.
         words = command_of(program.path, program.workers, seed)
         command = [sys.executable, "-m", "barograph", "run", "--no-live", "--to", str(place),
                    *(words if program.workers > 1 else words[1:])]  # fmt: skip
@@ -112,7 +112,7 @@ def watched(program: Program, seed: int) -> Trial:
 
 
 def bare(path: Path, workers: int, seed: int) -> Bare:
-    """Return how a script does without Barograph.
+    """Return the result of a script without Barograph.
 
     Raises:
         TrialFailed: It did not end in time.
@@ -126,7 +126,7 @@ def bare(path: Path, workers: int, seed: int) -> Bare:
 
 
 def command_of(path: Path, workers: int, seed: int) -> list[str]:
-    """Return the command that starts a script, on several workers by torchrun.
+    """Return the command that starts a script, with torchrun for several workers.
 
     Example:
         >>> command_of(Path("a.py"), 2, 7)[1:]
@@ -137,7 +137,7 @@ def command_of(path: Path, workers: int, seed: int) -> list[str]:
 
 
 def _run(command: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
-    # Memory is left to malloc, as at people's own, and what is warned of is nobody's business here.
+    # The usual settings of malloc, and without warnings.
     environment = {**clean_environment(home), "PATH": os.environ.get("PATH", "")}
     try:
         return subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, errors="replace",
@@ -150,7 +150,7 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
     store = store_from_url(place)
     seen = glance(store)
     beats = [worker.last for worker in seen.workers if worker.last is not None]
-    dearest = max((beat.cost for beat in beats), key=lambda cost: cost.share, default=None)
+    costliest = max((beat.cost for beat in beats), key=lambda cost: cost.share, default=None)
     state = read_state(store) or {"problems": ["the watcher left no state"]}
     problems = [*seen.problems, *state["problems"], *(problem for beat in beats for problem in beat.problems)]
     if not has_judged_all(store):
@@ -159,7 +159,8 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
         problems.append(f"{sum(beat.dropped_steps for beat in beats)} steps were dropped")
     return Trial(
         seed=seed, findings=tuple(seen.findings), steps=seen.steps, wall_secs=wall_secs, exit_code=exit_code,
-        capture_secs=dearest.capture_secs if dearest else 0.0, train_secs=dearest.train_secs if dearest else 0.0,
+        capture_secs=costliest.capture_secs if costliest else 0.0,
+        train_secs=costliest.train_secs if costliest else 0.0,
         jumps=recalled(store).summary.rate_jumps,
         problems=tuple(dict.fromkeys(re.sub(re.escape(place), "the run", problem) for problem in problems)),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from benchmarks.loggers.log import Log
 
 
 def open_log(directory: str) -> Log:
-    """Return a run with its own defaults, without the capture of the terminal and the machine's figures."""
+    """Return a run with its own defaults, without recording of the terminal and system metrics."""
     return _Log(directory)
 
 
@@ -34,6 +34,6 @@ class _Log:
         self._run.close()
 
     def kept(self) -> int:
-        # Opened for reading alone it shows nothing until a command has indexed the repository.
+        # Opened read-only it shows nothing until a command has indexed the repository.
         run = aim.Run(self._hash, repo=self._directory, **_QUIET)
         return sum(len(metric.values.values_list()) for metric in run.metrics())

@@ -9,7 +9,7 @@ from benchmarks.loggers.log import Log
 
 
 def open_log(directory: str) -> Log:
-    """Return a session that looks at no model."""
+    """Return a session without a model."""
     return _Log(f"{directory}/run")
 
 

@@ -1,4 +1,4 @@
-"""MLflow, into its SQLite file without a server, one blocking call at a time as its guide shows."""
+"""MLflow, into its SQLite file without a server, with blocking calls as shown in its guide."""
 
 from __future__ import annotations
 

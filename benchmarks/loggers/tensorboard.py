@@ -1,4 +1,4 @@
-"""TensorBoard's writer, as torch ships it."""
+"""TensorBoard's writer, as included in PyTorch."""
 
 from __future__ import annotations
 

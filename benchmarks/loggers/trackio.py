@@ -13,7 +13,7 @@ from benchmarks.loggers.log import Log
 
 def open_log(directory: str) -> Log:
     """Return a local run with its own defaults, in `directory`."""
-    os.environ["TRACKIO_DIR"] = directory  # read when it is imported
+    os.environ["TRACKIO_DIR"] = directory  # read at import
     return _Log(directory)
 
 

@@ -43,14 +43,15 @@ def _points(path: Path) -> int:
     for data in _records(path.read_bytes()):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
-        # Names that begin with "_" are W&B's own: step, time, runtime.
+        # Names that start with "_" are W&B's own: step, time, runtime.
         names = ("/".join(item.nested_key) or item.key for item in record.history.item)
         points += sum(not name.startswith("_") for name in names)
     return points
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    """Yield the records of a W&B file: LevelDB's log format, whose first block begins with seven bytes of W&B's."""
+    """Yield the records of a W&B file: LevelDB's log format, with seven bytes of W&B at the start of the first
+    block."""
     parts: list[bytes] = []
     position = HEADER_BYTES
     while position + HEADER_BYTES <= len(content):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.replay`: how exactly held steps are made again, and what is blamed for them."""
+"""`python -m benchmarks.replay`: how exactly withheld steps are replayed, and whether the cause is found."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line of the replay bench: which programs, how they are run, and what is printed."""
+"""The command line of the replay benchmark: programs, how to run them, and output."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from benchmarks.tables import Table, heading, note, progress
 
 
 def measure_replays(programs: Sequence[Program], *, forked: bool = False) -> list[Score]:
-    """Return what came of each program.
+    """Return the score of each program.
 
     Args:
-        programs: Which.
-        forked: In forks of one process in place of the command line; those of several workers are left out.
+        programs: The programs.
+        forked: Use forks of one process instead of the command line; programs with several workers are left out.
     """
     runner = Forks() if forked else CommandLine()
     scores = []
@@ -40,7 +40,7 @@ def measure_replays(programs: Sequence[Program], *, forked: bool = False) -> lis
 
 
 def print_replays(scores: Sequence[Score]) -> None:
-    """Print a row for each program, and the totals beside their targets."""
+    """Print a row for each program, and the totals with their targets."""
     table = Table("program", "covers", "held", "replay", "operation", "sample", "record", "replay", "tries")
     for score in scores:
         trial = score.trial
@@ -67,7 +67,7 @@ def print_replays(scores: Sequence[Score]) -> None:
 
 
 def report_of(scores: Sequence[Score]) -> dict[str, Any]:
-    """Return every raw figure as plain JSON data."""
+    """Return every raw result as plain JSON data."""
     return {
         "programs": [{"name": score.program.name, "held": score.held, "exact": score.exact, "blamed": score.blamed,
                       "sampled": score.sampled, "failure": score.failure,
@@ -80,7 +80,7 @@ def chosen_programs(only: Iterable[str] | None) -> list[Program]:
     """Return the programs, or some of them.
 
     Raises:
-        BadTable: The table cannot be used, or there is no program of a name.
+        BadTable: The table is invalid, or there is no program with a name.
     """
     programs, wanted = list(programs_of()), None if only is None else set(only)
     if wanted is None:
@@ -91,7 +91,7 @@ def chosen_programs(only: Iterable[str] | None) -> list[Program]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print, and return 0 if all was right."""
+    """Measure, print, and return 0 if everything was right."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay",
                                      description="Hold a step of each program, make it again, and judge what is said.")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs, by the names of their scripts")

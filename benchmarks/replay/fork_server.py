@@ -1,7 +1,7 @@
-"""A process that has loaded torch already and forks for each program: seconds less than a Python of its own.
+"""A process that has imported PyTorch and forks for each program, which saves seconds per program.
 
-What runs in a fork is the recorder and the replayer that the command line runs; the command line itself is left out.
-One request a line comes in, as JSON, and one answer goes out: how the fork ended.
+A fork runs the recorder and the replayer that the command line runs, but not the command line itself. Each input line
+is a request as JSON; each output line is its response: how the fork ended.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         with open(request["said"], "w", encoding="utf-8") as said:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
-        # A loader's worker that starts anew would look for the main module of this process.
+        # A respawned loader worker would look for the main module of this process.
         sys.argv = [request["script"]]
         os.chdir(request["folder"])
         sys.path[0] = os.path.dirname(request["script"])
@@ -82,8 +82,8 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
-    # `torch._dynamo` is imported above: the first optimizer of each fork would import it, for 1.5 s.
+    """Serve requests until the input ends."""
+    # `torch._dynamo` is imported above: otherwise the first optimizer of each fork would import it, for 1.5 s.
     torch.set_num_threads(1)
     with suppress(ImportError):
         import sklearn.datasets

@@ -1,4 +1,4 @@
-"""The programs of the replay bench: short trainings like people's own, each of which fails at a known step."""
+"""The programs of the replay benchmark: short, realistic trainings that fail at a known step."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 HOME = Path(__file__).resolve().parent / "programs"
 TABLE = "programs.toml"
 MARK = "# breaks here"
-"""Stands at the line of a script whose operation first makes something that is not finite."""
+"""Marks the line of a script whose operation first produces a non-finite value."""
 
 
 class BadTable(Exception):
-    """The table of programs cannot be used; the message says where and why."""
+    """The table of programs is invalid; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One training script, and what is known of it beforehand.
+    """One training script, and its known properties.
 
     Attributes:
-        path: Of the script.
-        covers: What kind of training it is, for the table.
-        step: Of its optimizer, the one that is held.
-        optimizer: Whose step; "" where there is one.
-        held: Why, as the capsule says it.
+        path: The script.
+        covers: Kind of training, for the table.
+        step: Withheld step of its optimizer.
+        optimizer: Label of the optimizer; "" if there is one.
+        held: Reason in the capsule.
         norm_above: Setting of the recorder; None: not set.
-        operations: Names of operations that would be right; none: all stays finite, or it was handed in.
+        operations: Names of correct operations; empty: everything is finite, or the cause is an input.
         phase: "forward" or "backward".
-        of: The operation of the forward pass whose derivative it is part of.
-        handed_in: What was not finite already; "": nothing was.
-        guilty: Rows of the batch that alone make the step fail, none where it is none alone; None: not asked.
-        workers: Processes.
+        of: The operation of the forward pass whose derivative it belongs to.
+        handed_in: The input that was already non-finite; "": none.
+        guilty: Rows of the batch that alone make the step fail, empty if no single row does; None: not checked.
+        workers: Number of processes.
     """
 
     path: Path
@@ -57,18 +57,18 @@ class Program:
 
     @property
     def blames(self) -> bool:
-        """Whether there is an operation, or what was handed in, that is to be named."""
+        """Whether an operation or an input must be named."""
         return bool(self.operations or self.handed_in)
 
     @property
     def line(self) -> int:
-        """Number of the line that is to be named; 0 where none is."""
+        """Number of the line that must be named; 0 if none."""
         lines = self.path.read_text(encoding="utf-8").splitlines()
         return next((number for number, line in enumerate(lines, 1) if MARK in line), 0)
 
     @property
     def recorder(self) -> dict[str, Any]:
-        """How the recorder is set."""
+        """Settings of the recorder."""
         return {} if self.norm_above is None else {"norm_above": self.norm_above}
 
 
@@ -76,7 +76,7 @@ def programs_of(home: Path = HOME) -> tuple[Program, ...]:
     """Return the programs, in the order of their table.
 
     Raises:
-        BadTable: The table names a script that is not there, or lacks something.
+        BadTable: The table names a missing script, or lacks a field.
     """
     entries = tomllib.loads((home / TABLE).read_text(encoding="utf-8"))["program"]
     return tuple(_program(home, entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""What a trial of the replay bench is worth: held at the right step, made again to the bit, and rightly blamed."""
+"""The scores of a trial: withheld at the right step, replayed to the bit, and correctly explained."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.replay.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What came of one program.
+    """The result of one program.
 
     Attributes:
-        program: Which.
-        trial: None where it gave no result.
-        failure: Why not.
+        program: The program.
+        trial: Its trial; None if it failed.
+        failure: Reason of the failure.
     """
 
     program: Program
@@ -25,19 +25,19 @@ class Score:
 
     @property
     def held(self) -> bool:
-        """Whether the right step was held for the right reason."""
+        """Whether the right step was withheld for the right reason."""
         program = self.program
         wanted = f"{program.optimizer}{' ' if program.optimizer else ''}{program.held}@{program.step}"
         return self.trial is not None and self.trial.held == wanted
 
     @property
     def exact(self) -> bool:
-        """Whether it was made again to the last bit."""
+        """Whether it was replayed to the last bit."""
         return self.trial is not None and self.trial.grade == "bitwise"
 
     @property
     def blamed(self) -> bool | None:
-        """Whether the operation and its line, or what was handed in, were named; None where there is neither."""
+        """Whether the operation and its line, or the input, were named; None if there is neither."""
         program = self.program
         if not program.blames:
             return None
@@ -51,7 +51,7 @@ class Score:
 
     @property
     def sampled(self) -> bool | None:
-        """Whether exactly the guilty samples were named; None where that is not asked."""
+        """Whether exactly the guilty samples were named; None if not checked."""
         if self.program.guilty is None:
             return None
         return self.trial is not None and self.trial.guilty == self.program.guilty
@@ -59,13 +59,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How many of how many, beside a target.
+    """A count of successes with its target.
 
     Attributes:
-        name: Of what.
-        right: How many were.
-        of: Of how many.
-        least: Of them at least.
+        name: Its name.
+        right: Number of successes.
+        of: Number of cases.
+        least: Minimum number of cases.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Total:
 
 
 def totals_of(scores: Sequence[Score]) -> tuple[Total, ...]:
-    """Return what the bench is made for, each beside its target."""
+    """Return the results of the benchmark with their targets."""
     blamed = [score.blamed for score in scores if score.blamed is not None]
     sampled = [score.sampled for score in scores if score.program.guilty]
     nobody = [score.sampled for score in scores if score.program.guilty == ()]

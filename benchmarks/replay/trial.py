@@ -1,4 +1,4 @@
-"""One program, once: recorded until a step is held, that step made again, and what was said of it."""
+"""Runs one program once: records it until a step is withheld, and replays that step."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class TrialFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a program.
+    """The result of a program.
 
     Attributes:
-        held: "why@step", with the optimizer's label in front where it has one.
-        grade: How far the replay was the same.
-        blamed: The operation, or what was handed in, as `barograph replay --json` says it; none: nothing was.
-        guilty: Rows of the batch that alone fail; None: that was not asked.
-        notes: What was not as it had been.
-        record_secs, replay_secs: How long it took to be held, and to be made again.
-        tries: How often the step was made for the samples.
+        held: "why@step", with the optimizer's label as a prefix if it has one.
+        grade: How exactly the replay matched.
+        blamed: The operation or input that `barograph replay --json` names; empty: nothing.
+        guilty: Rows of the batch that alone fail; None: not checked.
+        notes: Differences from the recorded step.
+        record_secs, replay_secs: Time until the step was withheld, and time to replay it.
+        tries: Number of replays to find the samples.
     """
 
     held: str
@@ -55,16 +55,16 @@ class Trial:
 
 
 class CommandLine:
-    """Runs programs as people do: `barograph run --record`, `barograph replay --json`."""
+    """Runs programs as users do: `barograph run --record`, `barograph replay --json`."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
     def trial(self, program: Program) -> Trial:
-        """Return what came of a program.
+        """Return the result of a program.
 
         Raises:
-            TrialFailed: It left no capsule, or the step could not be made again.
+            TrialFailed: It left no capsule, or the step could not be replayed.
         """
         with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
             folder = _desk(program, Path(scratch))
@@ -93,7 +93,7 @@ class CommandLine:
 
 
 class Forks:
-    """Runs programs in forks of one process, without the command line; those of one worker alone."""
+    """Runs programs with one worker in forks of one process, without the command line."""
 
     def __init__(self) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True)
@@ -108,7 +108,7 @@ class Forks:
         self._home.cleanup()
 
     def trial(self, program: Program) -> Trial:
-        """Return what came of a program; raises as `CommandLine.trial`."""
+        """Return the result of a program; raises like `CommandLine.trial`."""
         if program.workers > 1:
             raise TrialFailed("several workers need the command line")
         with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
@@ -147,7 +147,7 @@ class Forks:
         return result
 
     def _ask(self, folder: Path, **request: Any) -> str:
-        """Return what a fork printed that did this."""
+        """Return the output of a fork that served this request."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         said = folder / "said.txt"
@@ -160,7 +160,7 @@ class Forks:
 
 
 def _desk(program: Program, scratch: Path) -> Path:
-    """Return a folder with the script alone in it."""
+    """Return a folder that contains only the script."""
     folder = scratch / "desk"
     folder.mkdir()
     shutil.copy(program.path, folder)
@@ -168,7 +168,7 @@ def _desk(program: Program, scratch: Path) -> Path:
 
 
 def _held(run: str, program: Program, said: str) -> tuple[str, str]:
-    """Return the name of the capsule, and what it says was held.
+    """Return the name of the capsule, and what it withheld.
 
     Raises:
         TrialFailed: There is none, or more than there are workers.

@@ -1,6 +1,6 @@
-"""An ordinary script, to time its start: it says when its first training step has ended, and ends after three.
+"""An ordinary script for timing its start: it prints when its first training step has ended, and exits after three.
 
-With the word "attach" it has the one line of Barograph's in it; without, it knows nothing of it.
+With "attach" it contains Barograph's one line; without, it does not use Barograph.
 """
 
 from __future__ import annotations

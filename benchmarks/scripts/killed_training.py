@@ -1,4 +1,4 @@
-"""A training whose weights depend on every step, every byte of its data and its random state; what it left is bytes.
+"""A training whose weights depend on every step, every byte of its data and its random state; its output is bytes.
 
     killed_training.py STEPS STEP_SECS OUTPUT_BYTES
 """

@@ -1,6 +1,6 @@
-"""An ordinary script, to time findings: its loss turns NaN at a step that the caller names.
+"""An ordinary script for timing findings: its loss becomes NaN at a given step.
 
-It says when that step ended, by the clock the caller has too, and trains on until it is stopped or done.
+It prints when that step ended, by the clock of the caller, and continues until it is stopped or done.
 """
 
 from __future__ import annotations

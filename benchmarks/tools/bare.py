@@ -1,4 +1,4 @@
-"""No tool at all: the step every other one is divided by."""
+"""No tool: the step by which every other one is divided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Barograph, by the one line a user writes. No watcher: it is another process, and the training pays none of it."""
+"""Barograph, with the user's one line. Without a watcher, which is another process and costs the training nothing."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def attach(
     preset: str | None = None,
     recorder: bool = False,
 ) -> Observer:
-    """Return Barograph, recording by a preset.
+    """Return Barograph, recording with a preset.
 
     Args:
-        preset: Of `capture.presets`, without a budget; None: the default settings, with their budget.
+        preset: A preset of `capture.presets`, without a budget; None: the default settings, with their budget.
         recorder: The flight recorder is on.
     """
     url = f"{directory}/run"
@@ -41,7 +41,7 @@ class _Attached(Silent):
 
     def close(self) -> Facts:
         self._session.close()
-        # A worker's ending is JSON that says what was seen and what it cost: see FORMAT.md.
+        # A worker's end record is JSON with its counts and cost: see FORMAT.md.
         (ending,) = Path(self._url, "endings").glob("*.json")
         last = json.loads(ending.read_text(encoding="utf-8"))["last"]
         return {"coverage": last["coverage"], "cost": last["cost"], "dropped_steps": last["dropped_steps"]}

@@ -1,4 +1,4 @@
-"""What the bench asks of a tool that looks at training steps."""
+"""The interface of a tool that observes training steps."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, Protocol
 from torch import Tensor
 
 Facts = Mapping[str, Any]
-"""What an adapter found out about its own work after closing, so that a tool that recorded nothing shows."""
+"""Facts that an adapter reports about its own work after closing, so that a tool that recorded nothing is noticed."""
 
 
 class Observer(Protocol):
     """A tool attached to one model. Each module here has `attach(model, optimizer, loss_fn, *, directory)`."""
 
     def before_update(self, loss: Tensor) -> None:
-        """Look at the gradients, before the optimizer uses them."""
+        """Observe the gradients, before the optimizer uses them."""
 
     def after_update(self, loss: Tensor) -> None:
-        """Look at the step that has just ended; its gradients are still there."""
+        """Observe the step that has just ended; its gradients still exist."""
 
     def close(self) -> Facts:
-        """Write what is left, detach, and say what was recorded."""
+        """Write what is left, detach, and return facts about the recording."""
 
 
 class Silent:
-    """An observer that does nothing where a tool needs nothing done."""
+    """An observer that does nothing, for tools that need no calls."""
 
     def before_update(self, loss: Tensor) -> None:
         """Do nothing."""

@@ -1,7 +1,7 @@
 """smdebug 1.0.34, the library of SageMaker Debugger: weights, biases, gradients and losses, every step.
 
-Five reductions (min, max, mean, std, l2), or the raw tensors. The hook is used as its guide says: on the
-model and on the loss function; it ends a step when the next forward begins, so it is not called here.
+Five reductions (min, max, mean, std, l2), or the raw tensors. The hook is used as in its guide: on the model and on the
+loss function; it ends a step when the next forward pass starts, so it is not called here.
 """
 
 from __future__ import annotations

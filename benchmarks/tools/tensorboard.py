@@ -1,7 +1,6 @@
-"""TensorBoard: a histogram of every weight and every gradient, and the loss, each step.
+"""TensorBoard: a histogram of every weight and every gradient, and the loss, per step.
 
-Its writer queues what it is given and a thread of its own writes; the histogram itself is made in the
-training thread.
+Its writer queues its input, which a separate thread writes; the histogram itself is computed in the training thread.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from benchmarks.tools.observer import Facts, Observer, Silent
 
 
 def attach(model: nn.Module, optimizer: Optimizer, loss_fn: nn.Module, *, directory: str) -> Observer:
-    """Return a summary writer that is shown every parameter."""
+    """Return a summary writer for every parameter."""
     return _Histograms(model, SummaryWriter(directory))
 
 

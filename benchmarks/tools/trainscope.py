@@ -1,6 +1,6 @@
 """trainscope: its default profile, or `debug`, which "records everything every step".
 
-Its `step` is called between backward and update, as its own guide says.
+Its `step` is called between backward and update, as in its guide.
 """
 
 from __future__ import annotations

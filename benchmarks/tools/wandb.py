@@ -23,7 +23,7 @@ class _Watched(Silent):
         self._run = run
 
     def after_update(self, loss: Tensor) -> None:
-        # What `watch` gathered is sent with the next log.
+        # What `watch` has collected is sent with the next log.
         self._run.log({"loss": loss.item()})
 
     def close(self) -> Facts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from barograph.capture.recording import Recording
 from barograph.capture.steps import Steps
-from barograph.companions import LAST_WORDS_SECS, await_gatherer, await_watcher
+from barograph.companions import WATCHER_SECS, await_gatherer, await_watcher
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.recorded_run import RecordedRun
 from barograph.model.manifest import EndState
@@ -154,8 +154,8 @@ class AttachedRun(RecordedRun):
         if watcher is not None:
             # Where nothing was recorded there is nothing to tell.
             settings = self._recording.session.settings
-            last_words = LAST_WORDS_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
-            await_watcher(watcher, last_words if self._recording.session.declared else 0.0)
+            patience_secs = WATCHER_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
+            await_watcher(watcher, patience_secs if self._recording.session.declared else 0.0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

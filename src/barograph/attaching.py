@@ -105,7 +105,7 @@ def attach(
         under_run.session.counts.begin_at(first_step)
         under_run.name_samples(source)
         under_run.ask_for(wanted.collections)
-        _lend(under_run, wanted.allow, checkpoint)
+        _set_handlers(under_run, wanted.allow, checkpoint)
         unused = [*settings, *(name for name, given in (("notify", notify), ("to", to), ("config", config is not None))
                                if given)]
         if unused:
@@ -142,7 +142,7 @@ def begun(
     started.session.counts.begin_at(first_step)
     started.name_samples(source)
     _hand_over(started, model, optimizer)
-    _lend(started, settings.allow, checkpoint)
+    _set_handlers(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
     told = standard_error() if words_to is None else words_to
@@ -205,7 +205,7 @@ def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
             integration.watch_optimizer(item, label)
 
 
-def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:
+def _set_handlers(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:
     recorded.session.steering.allow(allowed)
     if checkpoint is not None:
         def save() -> str:

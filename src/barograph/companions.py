@@ -13,7 +13,7 @@ from barograph.runs.state.places import away_from
 from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
 from barograph.watch.watch_command import watch_command
 
-LAST_WORDS_SECS = 15.0
+WATCHER_SECS = 15.0
 """How long to wait for the last findings after the training."""
 _FAREWELL_SECS = 2.0
 

@@ -22,6 +22,11 @@
     ├── JobError                          a training job failed, or cannot be managed
     │   ├── JobRefused (ValueError)       the job has problems and was not started
     │   └── UnknownJob (LookupError)      there is no job of that name
+    ├── TuneError                         a study cannot be created, continued or used
+    │   ├── BadSpace (ValueError)         the search space of a study is wrong
+    │   ├── StudyExists                   there is a study of that name
+    │   ├── UnknownStudy (LookupError)    there is no study at that place
+    │   └── StudyChanged                  a study was created with another space or objective
     ├── MeasureError                      a statistic of a tensor cannot be computed
     │   ├── ShapeMismatch (ValueError)    two arrays differ in shape
     │   └── UnsupportedDtype (TypeError)  no statistics are defined for this dtype
@@ -243,7 +248,13 @@ class StillNeeded(CatalogError):
 
 
 class SearchError(CatalogError, ValueError):
-    """A search is invalid."""
+    """A search is invalid.
+
+    Attributes:
+        position: Position of the problem in the search, from 0; None if the search as a whole is invalid.
+    """
+
+    position: int | None = None
 
 
 class JobError(BarographError):
@@ -256,6 +267,26 @@ class JobRefused(JobError, ValueError):
 
 class UnknownJob(JobError, LookupError):
     """There is no job of that name."""
+
+
+class TuneError(BarographError):
+    """A study cannot be created, continued or used."""
+
+
+class BadSpace(TuneError, ValueError):
+    """The search space of a study is wrong."""
+
+
+class StudyExists(TuneError):
+    """There is a study of that name."""
+
+
+class UnknownStudy(TuneError, LookupError):
+    """There is no study at that place."""
+
+
+class StudyChanged(TuneError):
+    """A study was created with another space or objective."""
 
 
 class MissingExtra(BarographError, ImportError):

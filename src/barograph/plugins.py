@@ -38,7 +38,7 @@ def installed_plugins(group: str) -> Plugins:
     for distribution in declaring:
         try:
             found = [point for point in distribution.entry_points if point.group == group]
-        except Exception as error:  # noqa: BLE001 - a file that anybody may have written; the parser raises anything
+        except Exception as error:  # noqa: BLE001 - the parser may raise anything for a malformed file
             problems.append(_unreadable(distribution, error))
             continue
         for point in found:
@@ -86,6 +86,6 @@ def _unreadable(distribution: Distribution, error: Exception) -> str:
 def _name_of(distribution: Distribution) -> str:
     try:
         name = distribution.name
-    except Exception:  # noqa: BLE001 - broken metadata raises anything; its folder says the name, too
+    except Exception:  # noqa: BLE001 - broken metadata may raise anything; the folder has the name, too
         name = ""
     return name or str(getattr(distribution, "_path", "(unknown name)"))

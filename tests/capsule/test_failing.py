@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from barograph.capsule.failing import Failing, failing_by, guilty_here
-from barograph.capsule.order import Grade, GradientSeen, OwnAnswer, ReplayResult
+from barograph.capsule.order import Grade, GradientSeen, OwnResult, ReplayResult
 from barograph.model.capsule import CapsuleHead, Held
 
 OWN = Failing(Held.OWN)
@@ -32,7 +32,7 @@ def test_of_clipped_gradients_a_norm_shows_nothing() -> None:
 
 
 def asked(rows: tuple[int, ...]) -> ReplayResult:
-    return ReplayResult(Grade.BITWISE, "", own=OwnAnswer(holds=5 in rows))
+    return ReplayResult(Grade.BITWISE, "", own=OwnResult(holds=5 in rows))
 
 
 def test_the_sample_that_a_function_holds_alone_is_found_in_batches_as_large_as_the_whole() -> None:
@@ -47,12 +47,12 @@ def test_the_sample_that_a_function_holds_alone_is_found_in_batches_as_large_as_
 
 
 def test_a_function_that_fails_on_every_part_of_a_batch_names_nobody_and_says_why() -> None:
-    found = guilty_here(8, lambda rows: ReplayResult(Grade.BITWISE, "", own=OwnAnswer(failure="It fails.")), OWN, ())
+    found = guilty_here(8, lambda rows: ReplayResult(Grade.BITWISE, "", own=OwnResult(failure="It fails.")), OWN, ())
     assert (found.rows, found.failure) == ((), "It fails.")
 
 
 def test_one_that_fails_on_some_parts_is_asked_about_the_others() -> None:
     def make(rows: tuple[int, ...]) -> ReplayResult:
-        return asked(rows) if 5 in rows else ReplayResult(Grade.BITWISE, "", own=OwnAnswer(failure="It fails."))
+        return asked(rows) if 5 in rows else ReplayResult(Grade.BITWISE, "", own=OwnResult(failure="It fails."))
 
     assert guilty_here(8, make, OWN, ()).rows == (5,)

@@ -14,7 +14,7 @@ for name in ("keras", "tensorflow"):
         pytest.skip(f"{name} is not installed", allow_module_level=True)
 keras = pytest.importorskip("keras")
 
-from barograph.capsule.keras.asked import AskedThen  # noqa: E402
+from barograph.capsule.keras.asked import SavedRequest  # noqa: E402
 from barograph.capsule.keras.batch import CapturedBatch  # noqa: E402
 from barograph.capsule.keras.layers import LayerSearch  # noqa: E402
 from barograph.capsule.keras.state import CapturedState, assign  # noqa: E402
@@ -111,7 +111,7 @@ def test_generators_go_on_where_they_stood() -> None:
 def test_what_was_asked_then_is_asked_again() -> None:
     taken = [(Kind.OUTPUT, "hidden", Taking(Histogram.EXACT, units=True)),
              (Kind.WEIGHT, "out.kernel", Taking(raw=True))]
-    again = AskedThen(json.loads(json.dumps(in_plain_data(taken))))
+    again = SavedRequest(json.loads(json.dumps(in_plain_data(taken))))
     assert [again.taking(kind, path, "Dense") for kind, path, _ in taken] == [taking for *_, taking in taken]
     assert again.taking(Kind.INPUT, "hidden", "Dense") is None
 
@@ -120,4 +120,4 @@ def test_what_was_asked_then_is_asked_again() -> None:
                                   [["output", "hidden", 7, False, False]]])
 def test_what_was_asked_in_another_form_is_refused(said: Any) -> None:
     with pytest.raises(ReplayFailed, match="in an unknown form"):
-        AskedThen(said)
+        SavedRequest(said)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from barograph.capsule.order import OwnAnswer
-from barograph.capsule.own_function import answer_of, own_function
+from barograph.capsule.order import OwnResult
+from barograph.capsule.own_function import own_function, result_of
 from barograph.errors import ReplayFailed
 from barograph.model.recorder import UpdateSeen
 
@@ -33,15 +33,15 @@ def module(folder, name, text):
 def test_it_is_asked(folder):
     module(folder, "own_one", "def steep(update):\n    return update.norm > 5 and f'norm {update.norm:g}'\n\n\n"
                               "def never(update):\n    return None\n")
-    assert answer_of("own_one:steep", SEEN, trusts=False) == OwnAnswer(True, "norm 9")
-    assert answer_of("own_one:never", SEEN, trusts=False) == OwnAnswer()
+    assert result_of("own_one:steep", SEEN, trusts=False) == OwnResult(True, "norm 9")
+    assert result_of("own_one:never", SEEN, trusts=False) == OwnResult()
 
 
 def test_it_may_stand_in_a_class_or_a_package(folder):
     module(folder, "own_package/__init__", "")
     module(folder, "own_package/checks", "class Steps:\n    @staticmethod\n    def seventh(update):\n"
                                          "        return update.step == 7\n")
-    assert answer_of("own_package.checks:Steps.seventh", SEEN, trusts=False) == OwnAnswer(True)
+    assert result_of("own_package.checks:Steps.seventh", SEEN, trusts=False) == OwnResult(True)
 
 
 @pytest.mark.parametrize("place", ["os:system", "json.tool:main", "builtins:print", "shutil:rmtree", "pytest:main"])
@@ -57,7 +57,7 @@ def test_an_environment_below_the_folder_is_not_the_users(folder, monkeypatch):
     with pytest.raises(ReplayFailed, match="If you trust it"):
         own_function("own_hidden:check")
     assert not (folder / "ran").exists()
-    assert answer_of("own_hidden:check", SEEN, trusts=True).holds
+    assert result_of("own_hidden:check", SEEN, trusts=True).holds
 
 
 @pytest.mark.parametrize("place", ["own_two:os.system", "own_two:os.path.exists"])
@@ -81,6 +81,6 @@ def test_why_it_cannot_be_asked_is_said_in_a_sentence(folder, place, says):
     module(folder, "own_three", "NUMBER = 3\n\n\ndef fails(update):\n    return update.norms['head'] > 1\n\n\n"
                                 "def leaves(update):\n    raise SystemExit(3)\n")
     module(folder, "own_broken", "1 / 0\n")
-    answer = answer_of(place, SEEN, trusts=False)
+    answer = result_of(place, SEEN, trusts=False)
     assert not answer.holds
     assert says in answer.failure

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from barograph.capture.torch.splits import look, word_in
+from barograph.capture.torch.splits import look, set_named
 from barograph.model.step import Mode
 
 X_TRAIN, X_OTHER = torch.zeros(8, 3), torch.ones(6, 3)
@@ -203,7 +203,7 @@ def test_what_cannot_be_told_apart_is_called_mixed(record, model):
     ("retrain", None), ("devices", None), ("latest", None), ("tree", None),
 ])
 def test_a_variable_names_a_set(name, word):
-    assert word_in(name) == word
+    assert set_named(name) == word
 
 
 def test_a_script_that_holds_megabytes_of_text_waits_no_longer():

@@ -8,13 +8,13 @@ from types import FrameType
 import pytest
 
 from barograph.capture.frames import (
-    asks_now,
     count_on,
     frames_of_script,
     is_of_script,
-    library_that_asks,
     loop_names,
     place_of,
+    requesting_library,
+    requests_now,
     set_locals,
 )
 
@@ -40,14 +40,14 @@ def test_the_loops_around_a_place_are_named_from_the_outermost_on():
     seen = []
     for _epoch in range(1):
         for _number, (_x, _y) in [(0, (1, 2))]:
-            for _ in Asked(lambda frame: seen.append((loop_names(frame), asks_now(frame))), items=0):
+            for _ in Asked(lambda frame: seen.append((loop_names(frame), requests_now(frame))), items=0):
                 pass
     assert seen == [([("_epoch",), ("_number", "_x", "_y"), ("_",)], True)]
 
 
 def test_a_call_of_next_is_in_the_loops_around_it_and_asks_for_none_of_them():
     seen = []
-    batches = Asked(lambda frame: seen.append((loop_names(frame), asks_now(frame))))
+    batches = Asked(lambda frame: seen.append((loop_names(frame), requests_now(frame))))
     for _step in range(1):
         next(batches)
     assert seen == [([("_step",)], False)]
@@ -78,7 +78,7 @@ def in_library(name, filename, iterator):
 @pytest.mark.parametrize(("name", "expected"), [("lightning.pytorch.loops", "lightning"), ("tqdm.std", "")])
 def test_a_librarys_loop_is_named_and_a_progress_bar_is_none(name, expected):
     seen = []
-    asked = Asked(lambda frame: seen.append(library_that_asks(frame)), items=0)
+    asked = Asked(lambda frame: seen.append(requesting_library(frame)), items=0)
     list(in_library(name, "/env/site-packages/x.py", asked))
     assert seen == [expected]
 

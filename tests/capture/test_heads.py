@@ -13,7 +13,7 @@ def heads(losses, **layers):
     found = Heads()
     for number, loss in enumerate(losses):
         found.walked(list(Walk([loss.grad_fn], most_nodes=999, most_secs=9)), begins=not number)
-    return found.told({name: layer.weight for name, layer in layers.items()})
+    return found.by_layer({name: layer.weight for name, layer in layers.items()})
 
 
 X = torch.ones(3, 4)

@@ -14,7 +14,7 @@ import pytest
 
 import barograph
 from barograph.capture.guard import BarographWarning, Guard
-from barograph.capture.integrations import install, installed_integrations, say_missing, versions
+from barograph.capture.integrations import install, installed_integrations, report_missing, versions
 from barograph.model.launch import InstalledIntegration
 
 
@@ -82,11 +82,11 @@ def test_a_recording_that_is_closed_listens_to_nothing() -> None:
 def test_what_a_framework_lacks_is_said_once_with_its_version() -> None:
     session: Any = Recording().session
     framework = types.SimpleNamespace(__name__="frame", __version__="0.1", train=types.SimpleNamespace(step=1))
-    assert not say_missing(session, framework, {"train.step": "steps"})
+    assert not report_missing(session, framework, {"train.step": "steps"})
     with pytest.warns(BarographWarning, match=r"frame 0\.1 has no frame\.train\.loss \(for losses\)"):
-        assert say_missing(session, framework, {"train.step": "steps", "train.loss": "losses"})
+        assert report_missing(session, framework, {"train.step": "steps", "train.loss": "losses"})
     # Warnings are errors here: the second time says nothing.
-    assert say_missing(session, framework, {"train.step": "steps", "train.loss": "losses"})
+    assert report_missing(session, framework, {"train.step": "steps", "train.loss": "losses"})
 
 
 def test_versions_are_those_of_what_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,13 +273,13 @@ def test_gradients_of_kernels_have_their_figures_however_they_lie_in_memory(sett
 
 def test_gradients_of_kernels_are_read_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-    tell = foreign.tell
+    summarize = foreign.summarize
 
     def noted(array: Any, *args: Any, order: tuple[int, ...] = (), **kwargs: Any) -> Any:
         asked[array.size] = array.shape, order
-        return tell(array, *args, order=order, **kwargs)
+        return summarize(array, *args, order=order, **kwargs)
 
-    monkeypatch.setattr(foreign, "tell", noted)
+    monkeypatch.setattr(foreign, "summarize", noted)
     only = barograph.Selection("mine", kinds=frozenset({barograph.Kind.GRADIENT}))
     recorded(lambda: barograph.jax.observe(_step)(_KERNELS, _IMAGES), preset="free", collections=(only,))
     if not foreign.is_there():

@@ -163,7 +163,7 @@ def test_the_order_of_a_gradient_is_felt_by_sums_and_by_products_added(used: Cal
 
 @pytest.mark.parametrize("function", [mean_of_a_normalisation, mean_of_a_sum])
 def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "tell", lambda array, *_, **__: {"moments": array})
+    monkeypatch.setattr(foreign, "summarize", lambda array, *_, **__: {"moments": array})
     monkeypatch.setattr(harvesting, "joined", lambda told: {})
     _, (*_, read) = harvested(function, X, W, taking=Taking())
     whole = _normalised(X @ W) if function is mean_of_a_normalisation else jax.nn.silu(X @ W) + X

@@ -30,7 +30,7 @@ ARRAYS = [
 
 
 def _told(array: Any, histogram: Histogram, **asked: Any) -> Any:
-    return jax.jit(lambda array: foreign.tell(array, histogram, **asked))(array)
+    return jax.jit(lambda array: foreign.summarize(array, histogram, **asked))(array)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,8 @@ def test_what_changes_is_told_with_what_it_became(
     moments, bins = identity_rows(1), np.zeros((1, EXPONENT_BINS), np.int64)
     native.difference_into(array.ctypes.data, before.ctypes.data, array.size, native.dtype_code(array.dtype.name),
                            moments, 0, bins, int(of_change), False)
-    itself, change = jax.jit(lambda one, other: foreign.tell_change(one, other, of_itself, of_change))(array, before)
+    itself, change = jax.jit(
+        lambda one, other: foreign.summarize_change(one, other, of_itself, of_change))(array, before)
     assert foreign.moments_of(change["moments"]).tobytes() == moments[0].tobytes()
     assert ("bins" in change) == bool(of_change)
     if of_change:
@@ -102,7 +103,7 @@ def test_a_vector_has_no_units() -> None:
 
 def test_turns_of_a_loop_stand_one_below_another() -> None:
     told = jax.jit(lambda rows: jax.lax.scan(
-        lambda carry, row: (carry, foreign.tell(row, Histogram.EXACT)), 0, rows)[1])(LARGE)
+        lambda carry, row: (carry, foreign.summarize(row, Histogram.EXACT)), 0, rows)[1])(LARGE)
     assert foreign.moments_of(told["moments"]).shape == (300, 10)
     assert foreign.moments_of(told["moments"])[:, 6].tolist() == LARGE.max(1).tolist()
     assert foreign.bins_of(told["bins"]).sum(-1).tolist() == [41] * 300

@@ -430,7 +430,8 @@ def test_under_a_budget_steps_with_statistics_and_without_are_timed_by_turns(mon
     monkeypatch.setattr(jax_proof, "NUMBERS", 0)
     timed: list[bool] = []
     add = Surplus.add
-    monkeypatch.setattr(Surplus, "add", lambda self, secs, *, told: (timed.append(told), add(self, secs, told=told)))
+    monkeypatch.setattr(Surplus, "add", lambda self, secs, *, recorded: (
+        timed.append(recorded), add(self, secs, recorded=recorded)))
     monkeypatch.setattr(Surplus, "likely_secs", 0.25)
 
     def train(wrap: Any) -> tuple[Any, list[float]]:

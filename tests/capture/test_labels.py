@@ -41,7 +41,7 @@ def hot(answers, classes=3):
 def told(record):
     """Return what one training step with a loss tells: names, without the loss itself, to numbers."""
 
-    def tell(loss, outputs, target, **options):
+    def record(loss, outputs, target, **options):
         tape = record(preset="free", collections=(LABELS,))
         model = Answering(outputs)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
@@ -51,7 +51,7 @@ def told(record):
         found = {str(key): value for key, value in tape.steps()[-1].scalars.items()}
         return {name: value for name, value in found.items() if name.startswith(("label", "confusion", "fact"))}
 
-    return tell
+    return record
 
 
 def counts(told, kind):

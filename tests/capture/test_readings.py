@@ -26,7 +26,7 @@ BATCHES = [np.array([[0.1, -2.0, np.nan], [0.0, 1.5, 7.0]]), np.array([[0.3, 0.0
            np.array([[np.inf, 3.0, 4.0]])]
 
 
-class Told:
+class Recorded:
     """An integration whose steps land in a list."""
 
     def __init__(self, *collections: Selection) -> None:
@@ -63,17 +63,17 @@ def bits(records: StepRecords) -> dict[str, Any]:
 
 
 def test_of_calls_that_make_one_step_the_same_is_told_as_when_they_are_taken_whole() -> None:
-    now, then = Told(), Told()
+    now, then = Recorded(), Recorded()
     for batch in BATCHES:
         now.read(Kind.OUTPUT, {"relu": batch, "drop": batch.astype(np.float16)})
         then.integration.take(Kind.OUTPUT, {"relu": batch, "drop": batch.astype(np.float16)}, layers=ABOUT.layers)
-    for told in (now, then):
-        told.integration.end_step(loss=1.0)
+    for recorded in (now, then):
+        recorded.integration.end_step(loss=1.0)
     assert bits(now.steps[0]) == bits(then.steps[0])
 
 
 def test_calls_of_one_layer_in_a_step_are_merged_in_turn() -> None:
-    now, then = Told(), Told()
+    now, then = Recorded(), Recorded()
     then.integration.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
     now.integration.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
     readings = now.integration.new_readings()
@@ -81,60 +81,60 @@ def test_calls_of_one_layer_in_a_step_are_merged_in_turn() -> None:
         readings.read(Kind.OUTPUT, "relu", lambda batch=batch: batch, ABOUT)
         then.integration.take(Kind.OUTPUT, {"relu": batch}, layers=ABOUT.layers)
     now.integration.take_readings(readings)
-    for told in (now, then):
-        told.integration.end_step(loss=1.0)
+    for recorded in (now, then):
+        recorded.integration.end_step(loss=1.0)
     assert bits(now.steps[0]) == bits(then.steps[0])
 
 
 def test_of_a_call_that_fails_nothing_is_told_but_what_the_script_has_saved() -> None:
-    told = Told()
-    told.read(Kind.OUTPUT, {"relu": BATCHES[0]})
-    told.integration.save("mine", [1.0, 2.0])
-    told.read(Kind.OUTPUT, {"relu": BATCHES[1], "drop": BATCHES[2]}, fails=True)
-    told.integration.end_step(loss=1.0)
-    alone = Told()
+    recorded = Recorded()
+    recorded.read(Kind.OUTPUT, {"relu": BATCHES[0]})
+    recorded.integration.save("mine", [1.0, 2.0])
+    recorded.read(Kind.OUTPUT, {"relu": BATCHES[1], "drop": BATCHES[2]}, fails=True)
+    recorded.integration.end_step(loss=1.0)
+    alone = Recorded()
     alone.read(Kind.OUTPUT, {"relu": BATCHES[0]})
     alone.integration.save("mine", [1.0, 2.0])
     alone.integration.end_step(loss=1.0)
-    found = {key: value for key, value in bits(told.steps[0]).items() if key != "output:drop"}
+    found = {key: value for key, value in bits(recorded.steps[0]).items() if key != "output:drop"}
     assert found == bits(alone.steps[0])
-    assert Key(Kind.OUTPUT, "drop") not in told.steps[0].tensors
-    assert told.session.seen.outputs == {"relu"}
+    assert Key(Kind.OUTPUT, "drop") not in recorded.steps[0].tensors
+    assert recorded.session.seen.outputs == {"relu"}
 
 
 def test_a_gradient_that_comes_twice_is_the_last_one() -> None:
-    told = Told()
-    readings = told.integration.new_readings()
+    recorded = Recorded()
+    readings = recorded.integration.new_readings()
     for number in (1.0, 2.0):
         readings.read(Kind.GRADIENT, "w", lambda number=number: np.full(3, number), ABOUT)
-    told.integration.take_readings(readings)
-    told.integration.end_step(loss=1.0)
-    moments = told.steps[0].moments
+    recorded.integration.take_readings(readings)
+    recorded.integration.end_step(loss=1.0)
+    moments = recorded.steps[0].moments
     assert moments is not None
     assert (moments[0][0], moments[0][7]) == (3, 6.0)
 
 
 def test_what_is_not_taken_is_not_asked_for() -> None:
-    told = Told(Selection("mine", kinds=frozenset({Kind.OUTPUT})))
-    readings = told.integration.new_readings()
+    recorded = Recorded(Selection("mine", kinds=frozenset({Kind.OUTPUT})))
+    readings = recorded.integration.new_readings()
     readings.read(Kind.INPUT, "relu", lambda: pytest.fail("it was asked for"), ABOUT)
-    told.integration.take_readings(readings)
-    told.integration.end_step(loss=1.0)
-    assert told.steps[0].subjects == ()
+    recorded.integration.take_readings(readings)
+    recorded.integration.end_step(loss=1.0)
+    assert recorded.steps[0].subjects == ()
 
 
 def test_what_has_no_statistics_is_named_and_the_rest_is_read() -> None:
-    told = Told()
-    told.read(Kind.OUTPUT, {"relu": np.array(["text"]), "drop": BATCHES[0]})
-    told.integration.end_step(loss=1.0)
-    assert [str(subject.key) for subject in told.steps[0].subjects] == ["output:drop"]
-    assert any("relu" in reason for reason in told.session.seen.reasons.values())
+    recorded = Recorded()
+    recorded.read(Kind.OUTPUT, {"relu": np.array(["text"]), "drop": BATCHES[0]})
+    recorded.integration.end_step(loss=1.0)
+    assert [str(subject.key) for subject in recorded.steps[0].subjects] == ["output:drop"]
+    assert any("relu" in reason for reason in recorded.session.seen.reasons.values())
 
 
 def test_many_tensors_find_room() -> None:
-    told = Told(Selection("mine", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.SAMPLED))
-    told.read(Kind.OUTPUT, {f"layer{number}": np.full(2, float(number)) for number in range(600)})
-    told.integration.end_step(loss=1.0)
-    moments = told.steps[0].moments
+    recorded = Recorded(Selection("mine", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.SAMPLED))
+    recorded.read(Kind.OUTPUT, {f"layer{number}": np.full(2, float(number)) for number in range(600)})
+    recorded.integration.end_step(loss=1.0)
+    moments = recorded.steps[0].moments
     assert moments is not None
     assert moments[:, 7].tolist() == [2.0 * number for number in range(600)]

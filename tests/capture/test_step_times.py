@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from barograph.capture.price import Price
-from barograph.capture.step_times import TELL_SECS, StepTimes
+from barograph.capture.step_times import REPORT_SECS, StepTimes
 from barograph.model.clock import ManualClock
 from barograph.model.key import Kind
 
@@ -43,8 +43,8 @@ class Training:
         self.clock.advance(other)
         self.times.step_ended(self.clock.monotonic())
 
-    def told(self) -> dict[str, float]:
-        return {key.path: value for key, value in self.times.told(self.clock.monotonic()).items()}
+    def take_means(self) -> dict[str, float]:
+        return {key.path: value for key, value in self.times.take_means(self.clock.monotonic()).items()}
 
 
 @pytest.fixture
@@ -57,36 +57,36 @@ def training() -> Training:
 def test_each_part_is_told_as_its_mean_over_the_steps(training: Training) -> None:
     training.step(data=0.25, other=0.125, capture=0.125)
     training.step(data=0.75, other=0.375)
-    assert training.told() == {
+    assert training.take_means() == {
         "step": 1.8125, "data": 0.5, "forward": 0.25, "backward": 0.5, "optimizer": 0.125, "capture": 0.1875,
         "other": 0.25, "steps": 2.0, "longest": 2.0,
     }
 
 
 def test_it_is_told_at_most_twice_a_second(training: Training) -> None:
-    assert training.told() == {}
+    assert training.take_means() == {}
     training.step()
-    assert training.told()["steps"] == 1.0
-    assert training.told() == {}
-    training.clock.advance(TELL_SECS)
-    assert training.told() == {}  # no step was made since
+    assert training.take_means()["steps"] == 1.0
+    assert training.take_means() == {}
+    training.clock.advance(REPORT_SECS)
+    assert training.take_means() == {}  # no step was made since
 
 
 def test_parts_that_were_heard_stand_for_the_steps_that_were_not(training: Training) -> None:
     training.step(other=0.125)
     for _ in range(3):
         training.step(other=0.125, heard=False)
-    told = training.told()
-    assert (told["forward"], told["backward"], told["other"], told["steps"]) == (0.25, 0.5, 0.125, 4.0)
+    means = training.take_means()
+    assert (means["forward"], means["backward"], means["other"], means["steps"]) == (0.25, 0.5, 0.125, 4.0)
     training.step(other=0.125, heard=False)
-    assert training.told()["forward"] == 0.25
+    assert training.take_means()["forward"] == 0.25
 
 
 def test_of_parts_never_heard_nothing_is_told() -> None:
     training = Training()
     for _ in range(2):
         training.step(heard=False)
-    assert set(training.told()) == {"step", "data", "capture", "steps", "longest"}
+    assert set(training.take_means()) == {"step", "data", "capture", "steps", "longest"}
 
 
 def test_the_time_of_an_evaluation_belongs_to_no_step(training: Training) -> None:
@@ -95,8 +95,8 @@ def test_the_time_of_an_evaluation_belongs_to_no_step(training: Training) -> Non
     training.times.data_secs += 20.0
     training.times.evaluation_ended(training.clock.monotonic())
     training.step()
-    told = training.told()
-    assert (told["step"], told["longest"], told["data"]) == (0.875, 0.875, 0.0)
+    means = training.take_means()
+    assert (means["step"], means["longest"], means["data"]) == (0.875, 0.875, 0.0)
 
 
 def test_what_raised_has_never_ended(training: Training) -> None:
@@ -104,7 +104,7 @@ def test_what_raised_has_never_ended(training: Training) -> None:
     training.clock.advance(5.0)
     training.times.step_ended(training.clock.monotonic())
     training.step()
-    assert training.told()["backward"] == 0.5
+    assert training.take_means()["backward"] == 0.5
 
 
 def test_a_part_inside_itself_counts_once(training: Training) -> None:
@@ -113,7 +113,7 @@ def test_a_part_inside_itself_counts_once(training: Training) -> None:
     training.times.forward.ended()
     training.times.step_ended(training.clock.monotonic())
     training.clock.advance(1.0)
-    assert training.told()["forward"] == 0.25
+    assert training.take_means()["forward"] == 0.25
 
 
 def test_torch_tells_of_every_part(record: Callable[..., Any]) -> None:
@@ -130,12 +130,12 @@ def test_torch_tells_of_every_part(record: Callable[..., Any]) -> None:
         model(torch.ones(2, 4)).sum().backward()
         clock.advance(0.0625)
         optimizer.step()
-    told = {key.path: value for key, value in tape.steps()[-1].scalars.items() if key.kind is Kind.TIME}
-    assert told.pop("capture") >= 0.0
+    means = {key.path: value for key, value in tape.steps()[-1].scalars.items() if key.kind is Kind.TIME}
+    assert means.pop("capture") >= 0.0
     wanted = {"step": 1.4375, "data": 0.125, "forward": 0.25, "backward": 0.5, "optimizer": 0.5, "other": 0.0625,
               "steps": 1.0, "longest": 1.4375}
     # Capture is charged by the real clock, which the one of the steps does not follow.
-    assert told == pytest.approx(wanted, abs=0.05)
+    assert means == pytest.approx(wanted, abs=0.05)
 
 
 class Slow(torch.nn.Module):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.cli.share.tensorboard_page import follow_and_tell
+from barograph.cli.share.tensorboard_page import follow_and_print
 from barograph.errors import ExportError, StoreUnavailable
 from barograph.export.tensorboard import export_tensorboard
 from barograph.export.tensorboard_following import TensorboardFollower
@@ -342,7 +342,7 @@ def test_the_command_looks_as_often_as_it_is_told_until_the_end(
         waits.append(secs)
         training.step(len(waits) - 1) if len(waits) < 4 else training.end()
 
-    interrupted = follow_and_tell(
+    interrupted = follow_and_print(
         str(training.place), tmp_path / "out", every_secs=2.5, as_json=False, wait=wait, clock=training.clock)
     assert not interrupted
     assert waits == [2.5] * 4
@@ -357,12 +357,12 @@ def test_an_interrupt_ends_it_and_the_same_command_goes_on(
         raise KeyboardInterrupt
 
     training.step(0)
-    assert follow_and_tell(
+    assert follow_and_print(
         str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=interrupt, clock=training.clock)
     assert "Interrupted before the run ended. Run the command again to continue" in capsys.readouterr().out
     training.step(1)
     training.end()
-    assert not follow_and_tell(
+    assert not follow_and_print(
         str(training.place), tmp_path / "out", every_secs=1, as_json=True, wait=interrupt, clock=training.clock)
     assert '"interrupted": false' in capsys.readouterr().out
     assert steps_of(tmp_path / "out" / "train") == [0, 1]
@@ -381,13 +381,13 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
         return poll(follower)
 
     monkeypatch.setattr(TensorboardFollower, "turn", sometimes)
-    assert not follow_and_tell(str(training.place), tmp_path / "out", every_secs=1, as_json=False,
+    assert not follow_and_print(str(training.place), tmp_path / "out", every_secs=1, as_json=False,
                                wait=training.clock.advance, clock=training.clock)
     assert steps_of(tmp_path / "out" / "train") == [0]
 
     monkeypatch.setattr(TensorboardFollower, "turn", lambda follower: (_ for _ in ()).throw(StoreUnavailable("gone")))
     with pytest.raises(StoreUnavailable, match="gone"):
-        follow_and_tell(str(training.place), tmp_path / "out", every_secs=100, as_json=False,
+        follow_and_print(str(training.place), tmp_path / "out", every_secs=100, as_json=False,
                         wait=training.clock.advance, clock=training.clock)
 
 
@@ -403,7 +403,7 @@ def test_an_interrupt_is_not_lost_while_the_store_is_away(
     training.step(0)
     training.follow(tmp_path / "out")
     monkeypatch.setattr(TensorboardFollower, "turn", away)
-    assert follow_and_tell(str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=waits.append,
+    assert follow_and_print(str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=waits.append,
                            clock=training.clock)
     assert waits == []
 

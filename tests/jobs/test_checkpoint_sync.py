@@ -128,6 +128,32 @@ def test_a_temporary_file_that_is_renamed_meanwhile_is_no_error(store: Watched, 
     assert found(store, tmp_path) == {"a.pt": "1", "b.pt": "1"}
 
 
+@pytest.mark.parametrize("name", ["new\nline", "step#100", "\udcff", "esc\x1b[31m", "a" * 255, "界" * 85, "-rf", "a b"])
+def test_a_file_may_have_any_name(name: str, store: Watched, folder: Path, tmp_path: Path) -> None:
+    (folder / name).write_text("1")
+    assert CheckpointSync(store, folder, 0).upload()
+    assert found(store, tmp_path) == {name: "1"}
+
+
+def test_a_file_that_cannot_be_read_is_named_once_and_does_not_keep_back_the_others(
+    store: Watched, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, "1")
+    for name in ("secret", "back\\slash"):
+        (folder / name).write_text("1")
+    access = os.access
+    # As root, these tests may read every file.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "secret" and access(path, mode))
+    sync = CheckpointSync(store, folder, 0)
+    assert sync.upload()
+    assert sync.new_problems() == [
+        "The checkpoint file back%5Cslash is not stored: its name has a backslash.",
+        "The checkpoint file secret is not stored: it cannot be read."]
+    assert sync.upload()
+    assert sync.new_problems() == []
+    assert found(store, tmp_path) == {"model.pt": "1", "optimizer.pt": "1"}
+
+
 def test_what_is_no_file_is_passed_over(store: Watched, folder: Path, tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "gone").symlink_to("nowhere")

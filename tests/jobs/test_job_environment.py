@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from barograph.jobs.requirements import (
     requirements_of,
 )
 from barograph.rerun.uv import uv_program
+from wheels import make_wheel
 
 pytestmark = pytest.mark.skipif(not uv_program(), reason="uv is not installed")
 LONGEST_SECS = 600.0
@@ -50,16 +50,6 @@ requires = []
 build-backend = "backend"
 backend-path = ["."]
 """
-
-
-def make_wheel(folder: Path, name: str, version: str, needs: str = "") -> None:
-    notes = f"{name}-{version}.dist-info"
-    asked = f"Requires-Dist: {needs}\n" if needs else ""
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.py", f"version = {version!r}\n")
-        wheel.writestr(f"{notes}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{asked}")
-        wheel.writestr(f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{notes}/RECORD", "")
 
 
 @pytest.fixture

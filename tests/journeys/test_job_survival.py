@@ -19,7 +19,7 @@ from barograph.machine.marked import kill_marked, marked_processes, program_of
 from barograph.store.urls import store_from_url
 
 TRAIN = """
-import os, time
+import os, sys, time
 from pathlib import Path
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -29,6 +29,7 @@ for epoch in range(10):
         optimizer.zero_grad()
         F.cross_entropy(nn.functional.dropout(model(x), 0.1), y).backward()
         optimizer.step()
+    while epoch == 4 and os.path.exists(sys.argv[1]):  # it must not end before it is killed
         time.sleep(0.02)
 Path(os.environ["SM_MODEL_DIR"], "weights.bin").write_bytes(
     b"".join(value.numpy().tobytes() for value in model.state_dict().values()))
@@ -89,7 +90,8 @@ def kill(desk: Any, victim: str, name: str = "") -> None:
         pids &= set(marked_processes("BAROGRAPH_INSTANCE", f"{name}@"))
     assert pids
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
 
 
 def groups_of(pid: int) -> set[str]:
@@ -127,14 +129,16 @@ def test_killed_trainings_end_with_the_weights_of_one_that_was_not_killed(jobs: 
     runs = jobs.folder / "barograph-runs"
     victims = ("agent", "script", "everything")
     for victim in victims:
-        name = submit(jobs, "--name", victim, "--checkpoint-every", "every=1", "--retries", "1", "train.py")
+        name = submit(jobs, "--name", victim, "--checkpoint-every", "every=1", "--retries", "1", "train.py",
+                      jobs.write(f"hold-{victim}", ""))
         checkpoints = runs / name / "checkpoints"
         jobs.wait_until(lambda place=checkpoints: any(place.glob("*.json")), "a checkpoint is there")
         kill(jobs, victim, name)
+        (jobs.folder / f"hold-{victim}").unlink()
     reports = {name: wait(jobs, name) for name in victims}
     assert {name: report["phase"] for name, report in reports.items()} == dict.fromkeys(victims, "finished")
     assert all(report["attempt"] >= 1 for report in reports.values())
-    whole = submit(jobs, "--name", "whole", "train.py")
+    whole = submit(jobs, "--name", "whole", "train.py", "none")
     assert wait(jobs, whole)["attempt"] == 0
     weights = [(fetched_model(store_from_url(str(runs / name)), jobs.folder / "models" / name) /
                 "weights.bin").read_bytes() for name in (*victims, whole)]

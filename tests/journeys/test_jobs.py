@@ -13,7 +13,7 @@ import pytest
 
 from barograph.errors import BarographError
 from barograph.jobs.job_log import EVENTS, EventLog
-from barograph.machine.marked import marked_processes
+from barograph.machine.marked import kill_marked, marked_processes, program_of
 from barograph.store.urls import store_from_url
 
 TRAIN = """
@@ -70,6 +70,11 @@ def recorded_steps(desk: Any, name: str) -> int:
         return 0
 
 
+def controllers(desk: Any) -> list[int]:
+    return [pid for pid in marked_processes("BAROGRAPH_HOME", str(desk.folder))
+            if (program := program_of(pid)) and "barograph.jobs.controller" in program.arguments]
+
+
 def nothing_left(desk: Any) -> Callable[[], bool]:
     """Return what tells whether no process of the jobs and no directory of an instance is left."""
     def is_so() -> bool:
@@ -122,9 +127,9 @@ def test_an_instance_that_is_killed_is_replaced_and_the_training_goes_on_where_i
     # Losses reach the store up to two seconds after they were logged, checkpoints at once.
     records = jobs.folder / "barograph-runs" / killed / "records"
     jobs.wait_until(lambda: any(records.rglob("*.parquet")), "its losses are in the store")
+    # While it holds: the losses of further steps might not have reached the store, and their checkpoints would.
+    assert kill_marked("BAROGRAPH_INSTANCE", handle["mark"])
     (jobs.folder / "hold").unlink()
-    for pid in marked_processes("BAROGRAPH_INSTANCE", handle["mark"]):
-        os.kill(pid, signal.SIGKILL)
     code, after = wait(jobs, killed)
     assert (code, after["phase"], after["interruptions"], after["attempt"]) == (0, "finished", 1, 1)
     assert after["repeated_steps"] <= 1
@@ -142,10 +147,8 @@ def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> N
     jobs.write("hold", "")
     name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
     jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
-    controllers = [pid for pid in marked_processes("BAROGRAPH_HOME", str(jobs.folder))
-                   if b"barograph.jobs.controller" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    assert len(controllers) == 1
-    os.kill(controllers[0], signal.SIGKILL)
+    (controller,) = jobs.wait_until(lambda: found if len(found := controllers(jobs)) == 1 else (), "there is one")
+    os.kill(controller, signal.SIGKILL)
     assert report(jobs, name)["phase"] == "running"
     (jobs.folder / "hold").unlink()
     assert wait(jobs, name)[0] == 0

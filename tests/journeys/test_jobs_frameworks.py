@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-import os
-import signal
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import pytest
 
 from barograph.errors import BarographError
 from barograph.jobs.job_log import EVENTS, EventLog
-from barograph.machine.marked import marked_processes
+from barograph.machine.marked import kill_marked
 from barograph.store.urls import store_from_url
 from job_outputs import outputs
 
@@ -198,8 +196,7 @@ def test_two_instances_of_pytorch_train_on_where_they_were_after_one_was_killed(
     log = EventLog(store_from_url(str(jobs.folder / "barograph-runs" / "job")), EVENTS)
     mark = next(event.data["handle"]["mark"] for event in log.new()
                 if event.kind == "started" and event.data["index"] == 1)
-    for pid in marked_processes("BAROGRAPH_INSTANCE", mark):
-        os.kill(pid, signal.SIGKILL)
+    assert kill_marked("BAROGRAPH_INSTANCE", mark)
     (jobs.folder / "hold").unlink()
     done = jobs.end(jobs.start("barograph", "wait", "job", "--json"))
     report = json.loads(done.out)

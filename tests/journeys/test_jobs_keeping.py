@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from typing import Any
 
 from barograph.machine.marked import marked_processes
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_kept_instances_are_taken_over_and_nothing_outlives_a_killed_controller(desk: Any) -> None:
@@ -30,11 +21,15 @@ def test_kept_instances_are_taken_over_and_nothing_outlives_a_killed_controller(
     def kept() -> list[str]:
         return sorted(file.stem for file in (home / "kept").iterdir() if not file.name.startswith("."))
 
+    def processes() -> list[int]:
+        return marked_processes("BAROGRAPH_HOME", str(home))
+
     run("first", "--keep-alive", "10m")
     assert "The instances of first are kept until " in desk.end(desk.start("barograph", "jobs")).text
-    [controller] = marked_processes("BAROGRAPH_HOME", str(home))
+    # What gathers the provenance of the run may take a while.
+    (controller,) = desk.wait_until(lambda: found if len(found := processes()) == 1 else (), "the controller is left")
     run("second", "--keep-alive", "10m")
-    until(lambda: (kept(), marked_processes("BAROGRAPH_HOME", str(home))) == (["second"], [controller]))
+    desk.wait_until(lambda: (kept(), processes()) == (["second"], [controller]), "the instances were taken over")
     os.kill(controller, signal.SIGKILL)
     desk.end(desk.start("barograph", "jobs"))
-    until(lambda: (kept(), marked_processes("BAROGRAPH_HOME", str(home))) == ([], []))
+    desk.wait_until(lambda: (kept(), processes()) == ([], []), "nothing is left")

@@ -49,4 +49,4 @@ def test_instances_without_network_reach_each_other_and_nothing_else(desk: Any) 
     lines = sorted(line[line.index("rank"):] for line in ended.text.splitlines() if "rank" in line)
     assert [line.split(" Network")[0] for line in lines] == ["rank 0", "rank 1", "rank 2", "rank 3"]
     assert all("Network is unreachable" in line and os.readlink("/proc/self/ns/net") not in line for line in lines)
-    assert marked_processes("BAROGRAPH_HOME", str(desk.folder)) == []
+    desk.wait_until(lambda: not marked_processes("BAROGRAPH_HOME", str(desk.folder)), "nothing of the job is left")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView, view_of
 from barograph.jobs.launchers import free_ports
 from barograph.jobs.state import JobState
-from barograph.machine.marked import kill_marked, marked_processes
+from barograph.machine.marked import kill_marked, marked_processes, program_of
 from journeys.conftest import Desk, Ended
 
 WAITING = """
@@ -133,11 +134,14 @@ class Place:
 
     def kill_drivers(self) -> int:
         """Kill the drivers of the controllers; return how many there were."""
-        drivers = [child for controller in self.controllers() for child in controller.children()
-                   if "barograph.processes.ray_driver" in child.cmdline()]
-        for driver in drivers:
-            driver.kill()
-        return len(drivers)
+        killed = 0
+        for controller in self.controllers():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                for child in controller.children():
+                    if "barograph.processes.ray_driver" in child.cmdline():
+                        child.kill()
+                        killed += 1
+        return killed
 
     def node(self, node_id: str) -> Any:
         return next(node for node in self.cluster.worker_nodes if node.node_id == node_id)
@@ -217,9 +221,9 @@ def test_two_instances_train_together_and_resume_after_one_agent_was_killed(plac
     options = ("--instances", "2", "--checkpoint-every", "every=3")
     assert place.submit(*options, "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "both trained")
-    agents = [psutil.Process(pid) for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")]
-    agent = next(process for process in agents if {"barograph.jobs.agent", "1"} <= set(process.cmdline()))
-    agent.kill()
+    agent = next(pid for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")
+                 if (program := program_of(pid)) and {"barograph.jobs.agent", "1"} <= set(program.arguments))
+    os.kill(agent, signal.SIGKILL)
     state = place.finish()
     assert (state.attempt, state.interruptions) == (1, 1)
     assert state.resumed_steps >= 6

@@ -211,8 +211,8 @@ run = barograph.attach(model, optimizer, to="run", notify=[{"to": "$OPS_HOOK", "
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (("--notify", "slak://x"), 'there is no service "slak". Did you mean "slack"'),
-    (("--notify", "mailto://me:hunter2@example.org"), "holds a password in the settings themselves"),
+    (("--notify", "slak://x"), 'unknown service "slak". Did you mean "slack"'),
+    (("--notify", "mailto://me:hunter2@example.org"), "contains a password in plain text"),
     (("--set", "G101.actions=stopp"), 'no action "stopp". Did you mean "stop"'),
 ])
 def test_a_wrong_recipient_is_an_error_before_anything_starts(desk: Any, words: tuple[str, ...], message: str) -> None:

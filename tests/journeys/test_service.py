@@ -90,7 +90,7 @@ def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, roo
 def test_each_run_has_a_line_of_text(root: Path) -> None:
     done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", cwd=root)
     assert "2 runs watched." in done.stdout
-    assert "team/sound  ended, 20 steps evaluated, no findings, 0 open" in done.stdout
+    assert "team/sound  ended, 20 steps evaluated, no problems" in done.stdout
 
 
 def test_a_rule_that_hangs_is_removed_and_does_not_print_into_json(root: Path) -> None:
@@ -130,7 +130,7 @@ def test_two_runs_are_compared(root: Path) -> None:
     (("watch", "runs", "--all", "--against", "runs/sick"), "--against works for one run"),
     (("watch", "runs", "--all", "--brief"), "--brief works for one run"),
     (("watch", "runs", "--all", "--processes", "0", "--once"), "processes is 0"),
-    (("watch", "runs", "--all", "--part", "4/2"), "must be as 0/4 is"),
+    (("watch", "runs", "--all", "--part", "4/2"), "write it as 0/4"),
     (("watch", "runs", "--all", "--rules", "dead-rleu", "--once"), 'Did you mean "dead-relu"?'),
 ])
 def test_contradictory_options_are_an_error(root: Path, arguments: tuple[str, ...], says: str) -> None:

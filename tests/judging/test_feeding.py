@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import barograph.capture
-from barograph.judging.feeding import CALL_BACKWARD, EVALUATE, JUDGE_TRAINING_DATA, PRESET, TOLD_OF, feed
+from barograph.judging.feeding import CALL_BACKWARD, EVALUATE, FRAMEWORKS_OF, JUDGE_TRAINING_DATA, PRESET, feed
 from barograph.model.finding import Unmet
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
@@ -65,4 +65,4 @@ def test_who_evaluates_is_not_told_to_evaluate() -> None:
 def test_which_frameworks_tell_a_fact_is_what_their_doors_do(name: str, folder: str) -> None:
     files = (Path(barograph.capture.__file__).parent / folder).rglob("*.py")
     named = {found for file in files for found in re.findall(r"\bFact\.([A-Z_]+)", file.read_text(encoding="utf-8"))}
-    assert {fact.name for fact, places in TOLD_OF.items() if name in places} == named
+    assert {fact.name for fact, places in FRAMEWORKS_OF.items() if name in places} == named

@@ -59,3 +59,26 @@ def test_an_unknown_statistic_names_the_nearest(diary: Any) -> None:
 
     with pytest.raises(UnknownName, match='"norm"'):
         heat_map(diary.ended(), Kind.GRADIENT, "nrm")
+
+
+def test_the_largest_size_ignores_nan_and_keeps_the_sign_out(diary: Any) -> None:
+    diary.step(0, {}, {"gradient:fc.weight": [3.0, -7.0, math.nan], "gradient:fc.bias": [4.0]})
+
+    assert heat_map(diary.ended(), Kind.GRADIENT, "max_abs").values == ((7.0,),)
+
+
+def test_an_update_is_set_beside_the_weights_of_its_step(diary: Any) -> None:
+    diary.step(0, {}, {"weight:fc.weight": [3.0, 4.0], "update:fc.weight": [0.0, 0.5]})
+    diary.step(1, {}, {"update:fc.weight": [0.0, 0.5]})
+
+    heat = heat_map(diary.ended(), Kind.OUTPUT, "update_ratio")
+
+    assert (heat.kind, heat.layers, heat.values) == ("update", ("fc",), ((0.1, None),))
+
+
+def test_a_layer_of_only_nan_is_shown_and_marked(diary: Any) -> None:
+    diary.step(0, {}, {"gradient:a.weight": [math.nan], "gradient:b.weight": [1.0]})
+
+    heat = heat_map(diary.ended(), Kind.GRADIENT, "mean_abs")
+
+    assert (heat.layers, heat.values, heat.nonfinite) == (("a", "b"), ((None,), (1.0,)), ((0,), ()))

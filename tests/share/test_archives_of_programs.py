@@ -18,7 +18,7 @@ from barograph.errors import (
     UnknownItem,
 )
 from barograph.experiments.catalog import Catalog
-from barograph.share import sluice
+from barograph.share import drained_file
 from barograph.share.container import ArchiveReader
 from barograph.store.urls import store_from_url
 from barograph.tracking import Component, Experiment, Run, check_archive, export_archive, import_archive, list_runs
@@ -49,7 +49,7 @@ def test_progress_is_told_to_the_end(root: Path, tmp_path: Path) -> None:
 def test_into_a_bucket_and_out_of_it(
     root: Path, archive: Path, s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sluice, "HELD_BYTES", 100_000)
+    monkeypatch.setattr(drained_file, "HELD_BYTES", 100_000)
     exported = export_archive("digits", f"{s3_url}/kept/digits.zip", root=root)
     assert exported.file_bytes == archive.stat().st_size
     assert bytes(store_from_url(f"{s3_url}/kept").get("digits.zip")) == archive.read_bytes()
@@ -108,7 +108,7 @@ def test_wrong_words_of_a_program_are_said(root: Path, tmp_path: Path) -> None:
 
 
 def test_no_way_back_before_what_was_let_through() -> None:
-    with sluice.Sluice() as held:
+    with drained_file.DrainedFile() as held:
         held.write(b"abc")
         assert b"".join(held.let_through()) == b"abc"
         held.write(b"de")

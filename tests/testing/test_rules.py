@@ -112,7 +112,7 @@ def keeps_a_set(self: Rule, view: StepView, memory: Memory) -> Iterable[Symptom 
 @pytest.mark.parametrize(("judge", "test", "says"), [
     (prints, "test_it_prints_nothing", "prints: 'loud!"),
     (grows, "test_its_memory_does_not_grow_with_the_run", "keep a window"),
-    (raises_on_nan, "test_nan_and_infinity_are_borne", "no finite element"),
+    (raises_on_nan, "test_nan_and_infinity_are_tolerated", "no finite element"),
     (writes, "test_it_leaves_the_records_as_they_are", "changes the records of step 0"),
     (writes, "test_a_sick_run_is_found", "finds nothing in the sick run"),
     (says_nothing_to_do, "test_a_sick_run_is_found", "gives no remedy"),

@@ -44,7 +44,7 @@ def done(store: Store, asked_by: Finding, action: str, step: int) -> None:
     answer(store, Done(action, asked_by.id, 0, "p0", step, 9.0, "did it"))
 
 
-class Told:
+class Received:
     def __init__(self) -> None:
         self.actions: list[str] = []
 
@@ -167,9 +167,11 @@ def test_a_stop_asks_for_a_checkpoint_where_that_is_wanted(store: Store) -> None
 # In the loop
 
 
-def watcher(store: Store, clock: ManualClock, rule: type[Rule], told: Told, on_finding: str, **more: Any) -> Watcher:
-    return Watcher(store, [rule()], notifiers=[told], actions=actions_from_settings(settings(on_finding=on_finding)),
-                   clock=clock, **more)
+def watcher(
+    store: Store, clock: ManualClock, rule: type[Rule], received: Received, on_finding: str, **more: Any
+) -> Watcher:
+    actions = actions_from_settings(settings(on_finding=on_finding))
+    return Watcher(store, [rule()], notifiers=[received], actions=actions, clock=clock, **more)
 
 
 @pytest.mark.parametrize(("on_finding", "text"), [
@@ -185,10 +187,10 @@ def test_of_a_run_that_is_over_it_is_said_what_would_have_been_done(
 ) -> None:
     training.steps(0.5, 2.0, 2.0)
     training.end()
-    told = Told()
-    watcher(store, clock, high, told, on_finding).poll()
+    received = Received()
+    watcher(store, clock, high, received, on_finding).poll()
 
-    assert told.actions == [text]
+    assert received.actions == [text]
     assert [item.name for item in store.list("control")] == []
 
 
@@ -197,37 +199,37 @@ def test_only_the_first_finding_would_have_stopped_a_training(
 ) -> None:
     training.steps(0.5, 2.0, 0.1, 0.1, 0.1, 0.1, 3.0)
     training.end()
-    told = Told()
-    watcher(store, clock, high, told, "stop").poll()
+    received = Received()
+    watcher(store, clock, high, received, "stop").poll()
 
-    assert told.actions == ["would have stopped the training at step 1, because of X901 high"]
+    assert received.actions == ["would have stopped the training at step 1, because of X901 high"]
 
 
 def test_what_was_done_is_not_said_to_have_been_possible_when_somebody_looks_again(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    watcher(store, clock, high, Told(), "stop").poll()
+    watcher(store, clock, high, Received(), "stop").poll()
     training.end()
-    told = Told()
-    watcher(store, clock, high, told, "stop").poll()
+    received = Received()
+    watcher(store, clock, high, received, "stop").poll()
 
-    assert told.actions == []
+    assert received.actions == []
 
 
 def test_what_was_asked_by_a_watcher_that_was_killed_at_once_is_not_said_to_have_been_possible(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    watcher(store, clock, high, Told(), "stop").poll()
+    watcher(store, clock, high, Received(), "stop").poll()
     store.delete(STATE)  # it did not come to remember
     training.end()
-    told = Told()
-    watcher(store, clock, high, told, "stop").poll()
-    again = Told()
+    received = Received()
+    watcher(store, clock, high, received, "stop").poll()
+    again = Received()
     watcher(store, clock, high, again, "stop", dry=True, record=False).poll()
 
-    assert [text for text in told.actions if "would" in text] == []
+    assert [text for text in received.actions if "would" in text] == []
     assert again.actions == ["would have stopped the training at step 1, because of X901 high"]
 
 
@@ -235,15 +237,15 @@ def test_a_training_that_was_stopped_would_not_have_been_stopped_by_another_find
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    watcher(store, clock, high, Told(), "stop").poll()
+    watcher(store, clock, high, Received(), "stop").poll()
     training.steps(0.1, 0.1, 0.1, 0.1, 3.0)  # what it did before it read the request
     training.end()
-    told = Told()
-    again = watcher(store, clock, high, told, "stop")
+    received = Received()
+    again = watcher(store, clock, high, received, "stop")
     again.poll()
 
     assert len(summary_of(store, again.judged).findings) == 2
-    assert told.actions == []
+    assert received.actions == []
 
 
 def test_what_would_have_been_done_stands_in_the_summary(
@@ -251,7 +253,7 @@ def test_what_would_have_been_done_stands_in_the_summary(
 ) -> None:
     training.steps(0.5, 2.0)
     training.end()
-    looking = watcher(store, clock, high, Told(), "lower-lr", dry=True, record=False)
+    looking = watcher(store, clock, high, Received(), "lower-lr", dry=True, record=False)
     looking.poll()
     summary = summary_of(store, looking.judged)
 
@@ -265,10 +267,10 @@ def test_a_dry_look_at_a_run_that_goes_on_asks_nothing(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    told = Told()
-    watcher(store, clock, high, told, "stop", dry=True, record=False).poll()
+    received = Received()
+    watcher(store, clock, high, received, "stop", dry=True, record=False).poll()
 
-    assert told.actions == ["would have stopped the training at step 1, because of X901 high"]
+    assert received.actions == ["would have stopped the training at step 1, because of X901 high"]
     assert read_stop(store, attempt=0) is None
 
 
@@ -276,8 +278,8 @@ def test_what_the_training_answers_is_told_once_over_restarts_too(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    told = Told()
-    first = watcher(store, clock, high, told, "lower-lr")
+    received = Received()
+    first = watcher(store, clock, high, received, "lower-lr")
     first.poll()
     (asked,) = read_requests(store, attempt=0)
     answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
@@ -286,9 +288,9 @@ def test_what_the_training_answers_is_told_once_over_restarts_too(
     first.poll()
     first.close()
     clock.advance(1.0)
-    watcher(store, clock, high, told, "lower-lr").poll()
+    watcher(store, clock, high, received, "lower-lr").poll()
 
-    assert told.actions == [
+    assert received.actions == [
         "asked the training to multiply the learning rate by 0.5, because of X901 high",
         "p0 lowered the learning rate from 0.1 to 0.05 after 7 steps, because of X901 high"]
 
@@ -297,7 +299,7 @@ def test_the_summary_says_who_asked_and_what_was_done(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    looking = watcher(store, clock, high, Told(), "lower-lr")
+    looking = watcher(store, clock, high, Received(), "lower-lr")
     looking.poll()
     before = closing_text(summary_of(store, looking.judged))
     (asked,) = read_requests(store, attempt=0)
@@ -319,7 +321,7 @@ def test_of_a_training_that_ended_first_the_summary_says_so_instead_of_waiting_f
 ) -> None:
     training.heartbeat = Heartbeat(beat=1, time_unix=0.0, step=2, coverage=Coverage(steps=2))
     training.steps(0.5, 2.0)
-    live = watcher(store, clock, high, Told(), "stop")
+    live = watcher(store, clock, high, Received(), "stop")
     live.poll()
     training.end(state)
     live.poll()

@@ -28,7 +28,7 @@ Training = Any  # of conftest.py
 SICK_THEN_WELL = (0.5, 2.0, 3.0, 0.5, 0.5, 0.5, 0.5, 4.0, 0.1)
 
 
-class Told:
+class Received:
     """A notifier that remembers."""
 
     def __init__(self) -> None:
@@ -59,16 +59,16 @@ def clear(store: Store, *folders: str) -> None:
 def test_a_finding_opens_and_closes_live(
     store: Store, training: Training, clock: ManualClock, high: type[Rule]
 ) -> None:
-    told = Told()
-    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+    received = Received()
+    watcher = Watcher(store, [high()], notifiers=[received], clock=clock)
 
     training.steps(0.5, 2.0)
     watcher.poll()
-    assert told.events == ["opened 1"]
+    assert received.events == ["opened 1"]
 
     training.steps(2.0, 0.5, 0.5, 0.5, first=2)
     watcher.poll()
-    assert told.events == ["opened 1", "closed 1"]
+    assert received.events == ["opened 1", "closed 1"]
 
     (finding,) = watcher.findings
     assert (finding.state, finding.last_step, finding.closed_step) == (FindingState.CLOSED, 2, 5)
@@ -100,13 +100,13 @@ def test_a_watcher_started_again_goes_on_where_it_was(
     Watcher(store, [high(patience=2)], clock=clock).poll()
     clock.advance(60)
     training.steps(2.0, first=2)
-    told = Told()
+    received = Received()
 
-    watcher = Watcher(store, [high(patience=2)], notifiers=[told], clock=clock)
+    watcher = Watcher(store, [high(patience=2)], notifiers=[received], clock=clock)
 
     # Saved after a finding or a while: without either, the steps are judged again, to the same end.
     assert watcher.poll().steps in (1, 3)
-    assert told.events == ["opened 1"]
+    assert received.events == ["opened 1"]
     assert watcher.steps == 3
 
 
@@ -116,12 +116,12 @@ def test_a_restart_after_a_finding_judges_no_step_twice(
     training.steps(0.5, 2.0)
     Watcher(store, [high()], clock=clock).poll()
     training.steps(2.0, 0.5, 0.5, 0.5, first=2)
-    told = Told()
+    received = Received()
 
-    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+    watcher = Watcher(store, [high()], notifiers=[received], clock=clock)
 
     assert watcher.poll().steps == 4
-    assert told.events == ["closed 1"]
+    assert received.events == ["closed 1"]
     assert [(item.since_step, item.last_step) for item in watcher.findings] == [(1, 2)]
 
 
@@ -196,15 +196,15 @@ def test_stop_is_asked_while_the_run_goes_on(
     store: Store, training: Training, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    told = Told()
-    watcher = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+    received = Received()
+    watcher = Watcher(store, [high()], notifiers=[received], actions=[Stop(clock=clock)], clock=clock)
 
     watcher.poll()
 
     stop = read_stop(store, attempt=0)
     assert stop is not None
     assert (stop.finding_id, stop.reason) == (watcher.findings[0].id, "X901 high: The loss is 2.")
-    assert [item.text for item in told.notices if item.event is Event.ACTION] == [
+    assert [item.text for item in received.notices if item.event is Event.ACTION] == [
         "asked the training to stop, because of X901 high"
     ]
 
@@ -232,15 +232,15 @@ def test_a_run_that_was_started_again_is_not_stopped_for_what_was_known_then(
     training.end(EndState.FAILED)
     new_training(store, clock).steps(2.0, first=1)
     Watcher(store, [high()], clock=clock).close()
-    told = Told()
-    watcher = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+    received = Received()
+    watcher = Watcher(store, [high()], notifiers=[received], actions=[Stop(clock=clock)], clock=clock)
 
     watcher.poll()
-    again = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+    again = Watcher(store, [high()], notifiers=[received], actions=[Stop(clock=clock)], clock=clock)
     again.poll()
 
     assert [item.attempt for item in again.findings if item.state is FindingState.OPEN] == [0]
-    assert [text for text in told.events if text.startswith("action")] == []
+    assert [text for text in received.events if text.startswith("action")] == []
 
 
 @pytest.mark.parametrize("losses", [(0.5, 2.0, 0.5, 0.5, 0.5), (0.5, 2.0)])
@@ -292,14 +292,14 @@ def test_an_impatient_watcher_judges_every_attempt_there_is(
 def test_a_rule_that_raises_takes_no_other_down(
     store: Store, training: Training, clock: ManualClock, high: type[Rule], raises: type[Rule]
 ) -> None:
-    told = Told()
+    received = Received()
     training.steps(0.5, 0.5, 0.5, 2.0)
-    watcher = Watcher(store, [raises(), high()], notifiers=[told], clock=clock)
+    watcher = Watcher(store, [raises(), high()], notifiers=[received], clock=clock)
 
     watcher.poll()
 
     assert [item.code for item in watcher.findings] == ["X901"]
-    assert told.events[0].startswith("problem The rule X902 raises is not used any more")
+    assert received.events[0].startswith("problem The rule X902 raises is not used any more")
     again = Watcher(store, [raises(), high()], clock=clock)
     assert again.problems == watcher.problems
     assert [item.code for item in again.not_evaluated()] == ["X902"]
@@ -315,14 +315,14 @@ def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
         def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
             raise RuntimeError("no hand")
 
-    told = Told()
+    received = Received()
     training.steps(0.5, 2.0)
-    watcher = Watcher(store, [high()], notifiers=[Broken(), told], actions=[Broken(), Stop()], clock=clock)
+    watcher = Watcher(store, [high()], notifiers=[Broken(), received], actions=[Broken(), Stop()], clock=clock)
 
     watcher.poll()
 
     assert watcher.problems == ("Broken could not tell: RuntimeError: no line", "Broken failed: RuntimeError: no hand")
-    assert told.events[0] == "opened 1"
+    assert received.events[0] == "opened 1"
     assert read_stop(store, attempt=0) is not None
 
 
@@ -337,9 +337,9 @@ def test_a_store_that_is_away_is_told_once_and_nothing_is_lost(
     def fails(asked: str, name: str) -> StoreError | None:
         return StoreUnavailable("away") if away and asked == verb and name.startswith(folder) else None
 
-    told = Told()
+    received = Received()
     training.steps(0.5, 2.0)
-    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], actions=[Stop()], clock=clock)
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[received], actions=[Stop()], clock=clock)
     away = True
     watcher.poll()
     watcher.poll()
@@ -347,13 +347,13 @@ def test_a_store_that_is_away_is_told_once_and_nothing_is_lost(
     clock.advance(60)
     watcher.poll()
 
-    problems = [item.text for item in told.notices if item.event is Event.PROBLEM]
+    problems = [item.text for item in received.notices if item.event is Event.PROBLEM]
     assert len(problems) == 2
     assert "away" in problems[0]
     assert problems[1].endswith("no more: the store is back.")
     assert [item.since_step for item in read_findings(store).findings] == [1]
     assert read_stop(store, attempt=0) is not None
-    assert told.events.count("opened 1") == 1
+    assert received.events.count("opened 1") == 1
 
 
 def test_what_a_full_disk_kept_from_the_run_is_named_in_the_end(
@@ -426,8 +426,8 @@ def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
         return StoreDenied("read-only") if denied and verb == "put" else None
 
     training.steps(0.5, 0.5)
-    told = Told()
-    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], clock=clock)
+    received = Received()
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[received], clock=clock)
     for _ in range(2):
         clock.advance(60)
         watcher.poll()
@@ -436,7 +436,7 @@ def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
     clock.advance(60)
     watcher.poll()
 
-    assert told.events == [
+    assert received.events == [
         "problem Nothing is recorded in the run, which may not be written; retrying. read-only",
         "problem Nothing is recorded in the run, which may not be written no more: the store allows it again.",
     ]
@@ -458,13 +458,13 @@ def test_what_a_store_refuses_is_tried_again_and_told_once(
         return None
 
     training.steps(0.5, 2.0)
-    told = Told()
-    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], actions=[Stop()], clock=clock)
+    received = Received()
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[received], actions=[Stop()], clock=clock)
     for _ in range(3):
         watcher.poll()
 
-    assert len([text for text in told.events if "the store refuses it; retrying." in text]) == 1
-    assert len([text for text in told.events if text.endswith("the store allows it again.")]) == 1
+    assert len([text for text in received.events if "the store refuses it; retrying." in text]) == 1
+    assert len([text for text in received.events if text.endswith("the store allows it again.")]) == 1
     assert read_stop(store, attempt=0) is not None
     assert [item.since_step for item in read_findings(store).findings] == [1]
 
@@ -507,8 +507,8 @@ def test_a_damaged_chunk_is_told_once(store: Store, training: Training, clock: M
     training.steps(0.5, 2.0)
     (chunk,) = store.list("records")
     store.put(chunk.name, b"not parquet")
-    told = Told()
-    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+    received = Received()
+    watcher = Watcher(store, [high()], notifiers=[received], clock=clock)
 
     watcher.poll()
     watcher.poll()

@@ -327,13 +327,14 @@ def test_what_is_told_is_called_by_what_is_no_secret(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("to", "message"), [
-    ("slak://a/b/c", r'notify 1: there is no service "slak". Did you mean "slack"'),
-    ("carrier-pigeon://x", "There are https, command, and the services of Apprise: mailto"),
+    ("slak://a/b/c", r'notify 1: unknown service "slak". Did you mean "slack"'),
+    ("carrier-pigeon://x", "Available: https, command, and the services of Apprise: mailto"),
     ("htps://example.org", 'Did you mean "https"'),
-    ("nowhere", '"nowhere" is no URL'), ("https://[::1/x", "is no URL: Invalid IPv6"), ("https://", "names no host"),
+    ("nowhere", '"nowhere" is not a URL'), ("https://[::1/x", "is not a URL: Invalid IPv6"),
+    ("https://", "has no host"),
     ("$NOPE", r"\$NOPE"),
-    ("$NO_URL", "what the environment or a file says is no URL"),
-    ({"to": "mailto://a:b@example.org", "name": "ops"}, 'notify "ops" holds a password in the settings'),
+    ("$NO_URL", "the value from the environment or file is not a URL"),
+    ({"to": "mailto://a:b@example.org", "name": "ops"}, 'notify "ops": the URL contains a password in plain text'),
     ("tgram://short/1", "tgram"),
     ({"to": "https://example.org", "rules": ["dead-rely"]}, 'Did you mean "dead-relu"'),
 ])
@@ -346,7 +347,7 @@ def test_what_cannot_be_told_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
 
 def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnl/#ops"
-    with pytest.raises(SettingsError, match="password or a token in the settings themselves"):
+    with pytest.raises(SettingsError, match="password or a token in plain text"):
         AppriseNotifier(filled(url), timeout_secs=1, inline=True)
     monkeypatch.setenv("SLACK", url)
 
@@ -355,8 +356,8 @@ def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest
 
 @pytest.mark.parametrize(("requirements", "message"), [
     ({"packages_required": "gntp"},
-     r"The service json cannot be used on this machine\. It needs gntp: pip install it\."),
-    ({"packages_required": ["a >= 2", "b"]}, "It needs a >= 2, b: pip install it"),
+     r"The service json is not available on this machine\. It requires gntp: install it with pip\."),
+    ({"packages_required": ["a >= 2", "b"]}, "It requires a >= 2, b: install it with pip"),
     ({"packages_required": [], "details": "libdbus-1.so.x must be installed."}, "libdbus-1.so.x must be installed."),
 ])
 def test_a_service_that_this_machine_cannot_use_says_what_it_needs(

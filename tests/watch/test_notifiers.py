@@ -160,9 +160,9 @@ def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> No
         FileNotifier(tmp_path / "file" / "findings.jsonl").notify(OPENED)
 
 
-def told_of(*notices: Notice) -> list[str]:
+def told_of(*notices: Notice, name: str = "") -> list[str]:
     written = io.StringIO()
-    notifier = TerminalNotifier(Console(file=written, width=80))
+    notifier = TerminalNotifier(Console(file=written, width=80), name=name)
     for notice in notices:
         notifier.notify(notice)
     return written.getvalue().splitlines()
@@ -177,6 +177,12 @@ LATER = replace(FINDING, id="L108-9", code="L108", rule="underfit", opened_step=
 def test_on_a_terminal_a_problem_takes_two_lines_when_it_opens() -> None:
     assert told_of(Notice(Event.OPENED, finding=DEAD)) == [
         "costly    ReLU units are dead (since step 40, A101)",
+        "          fix: Initialize biases to 0."]
+
+
+def test_the_name_of_a_run_precedes_its_problem() -> None:
+    assert told_of(Notice(Event.OPENED, finding=DEAD), Notice(Event.OPENED, finding=LATER), name="team/first") == [
+        "team/first: costly    ReLU units are dead (since step 40, A101)",
         "          fix: Initialize biases to 0."]
 
 

@@ -31,21 +31,21 @@ def test_a_file_holds_one_part_or_the_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("template", "message"), [
-    ("$NOPE", r"\$NOPE, which says whom to notify, is not set in the environment"),
+    ("$NOPE", r"\$NOPE, used in a notify URL, is not set"),
     ("mailto://me:$EMPTY@host", "EMPTY.* is empty"),
-    ("file:nowhere", r"cannot be read: No such file or directory \(nowhere\)"),
-    ("json://${file:nowhere}", "cannot be read"),
+    ("file:nowhere", r"notify URL: No such file or directory \(nowhere\)"),
+    ("json://${file:nowhere}", "Cannot read the file"),
 ])
 def test_what_is_missing_is_named(template: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         filled(template, ENVIRONMENT)
 
 
-def test_an_empty_file_and_one_that_is_no_text_are_named(tmp_path: Path) -> None:
+def test_an_empty_file_and_one_that_is_not_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
 
-    for name, message in (("empty", "is empty"), ("binary", "no text")):
+    for name, message in (("empty", "is empty"), ("binary", "not text")):
         with pytest.raises(SettingsError, match=message):
             filled(f"file:{tmp_path / name}", {})
 
@@ -83,8 +83,8 @@ def test_what_is_no_secret_is_shown() -> None:
     "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ", "https://host/services/9f86d081884c7d659a2feaa0c55ad015",
     "tgram://123456789:AAFgd5ThisIsTheToken0/1", "https://host/?x=9f86d081884c7d659a2f", "mailto://me:a$PASSWORD@host",
 ])
-def test_a_url_that_holds_a_secret_itself_is_refused_and_not_repeated(template: str) -> None:
-    with pytest.raises(SettingsError, match=r"in the settings themselves; write it as \$NAME") as refusal:
+def test_a_url_that_contains_a_secret_is_rejected_and_not_repeated(template: str) -> None:
+    with pytest.raises(SettingsError, match=r"in plain text. Write it as \$NAME") as refusal:
         check_no_inline_secret(template, "notify 1")
     assert "hunter2" not in str(refusal.value)
     assert "TIiaj" not in str(refusal.value)

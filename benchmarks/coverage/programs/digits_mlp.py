@@ -1,4 +1,4 @@
-"""A multilayer perceptron on the images of digits in scikit-learn, with a scheduler and an evaluation an epoch.
+"""A multilayer perceptron on the images of digits in scikit-learn, with a scheduler and an evaluation per epoch.
 
     python digits_mlp.py STEPS [WIDTH] [BATCH]
 """

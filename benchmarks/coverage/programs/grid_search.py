@@ -1,4 +1,4 @@
-"""A grid search by hand: many fits of a tiny multilayer perceptron in one process, as people do with scikit-learn.
+"""A manual grid search: many fits of a tiny multilayer perceptron in one process, as is common with scikit-learn.
 
     python grid_search.py FITS
 """

@@ -2,7 +2,7 @@
 
     python jax_loop.py STEPS [observe]
 
-With the word "observe" the step has the one line around it that a recording needs.
+With "observe", the step is wrapped in the one line that recording requires.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Keras's `fit` on the images of digits in scikit-learn, on the backend that the environment names.
+"""Keras's `fit` on the images of digits in scikit-learn, with the backend of the environment.
 
     python keras_fit.py EPOCHS
 """

@@ -1,4 +1,4 @@
-"""A small GPT on the text of Python's standard library, as nanoGPT trains one on a CPU: warm-up, cosine, evaluations.
+"""A small GPT on the text of Python's standard library, like nanoGPT on a CPU: warm-up, cosine schedule, evaluations.
 
     python text_gpt.py STEPS [BATCH]
 """

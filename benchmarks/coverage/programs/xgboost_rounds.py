@@ -1,4 +1,4 @@
-"""Rounds of XGBoost on random data, judged on the training data and on others.
+"""Rounds of XGBoost on random data, evaluated on training and validation data.
 
     python xgboost_rounds.py ROUNDS
 """

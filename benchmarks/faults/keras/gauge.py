@@ -1,4 +1,4 @@
-"""Diabetes again: readings typed from metadata file."""
+"""Diabetes again: readings typed from paper."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Gradient accumulation over four micro-batches; inputs are brought to length one, and one of them has none."""
+"""Gradient accumulation over four micro-batches; inputs are normalized to unit length, and one has length zero."""
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

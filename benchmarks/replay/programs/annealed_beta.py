@@ -1,4 +1,4 @@
-"""The temperature of a loss goes down with each step until it is nought; batches by index."""
+"""The temperature of a loss decreases with each step until it is zero; batches by index."""
 import torch
 from torch import nn
 

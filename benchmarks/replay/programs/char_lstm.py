@@ -1,4 +1,4 @@
-"""Next character with an LSTM; the likelihood is written by hand, and one character cannot come out."""
+"""Next character with an LSTM; the likelihood is written by hand, and one character has probability zero."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

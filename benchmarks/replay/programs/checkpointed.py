@@ -1,4 +1,4 @@
-"""Blocks whose activations are computed anew in the backward pass, with dropout; roots of what a ReLU has cut off."""
+"""Blocks with activation checkpointing and dropout; square roots of a ReLU's zeros."""
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

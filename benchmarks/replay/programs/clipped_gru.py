@@ -1,4 +1,4 @@
-"""A GRU with gradient clipping; a gradient far beyond all others, that clipping hides."""
+"""A GRU with gradient clipping, which hides an extremely large gradient."""
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_

@@ -1,4 +1,4 @@
-"""fp16 autocast with a gradient scaler; from some epoch on nothing is finite any more, and the scale goes down and down."""
+"""fp16 autocast with a gradient scaler; from some epoch on everything is non-finite, and the scale keeps falling."""
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

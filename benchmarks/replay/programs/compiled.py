@@ -1,4 +1,4 @@
-"""A model under torch.compile; its loss multiplies beyond what fp32 holds for one sample."""
+"""A model under torch.compile; its loss overflows fp32 for one sample."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,4 @@
-"""A frozen backbone below a head that is trained; correlations are brought to the line by atanh."""
+"""A frozen backbone below a trained head; correlations are transformed by atanh."""
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

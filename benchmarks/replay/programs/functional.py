@@ -1,4 +1,4 @@
-"""Functional call of a model with its parameters handed over, and functional losses between distributions."""
+"""Functional call of a model with its parameters as arguments, and functional losses between distributions."""
 import torch
 import torch.nn.functional as F
 from torch import nn

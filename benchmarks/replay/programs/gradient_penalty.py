@@ -1,4 +1,4 @@
-"""A critic whose gradients by its inputs are penalised: inputs are mixed by chance before, and differentiated twice."""
+"""A critic with a gradient penalty: inputs are mixed randomly first, and differentiated twice."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,4 @@
-"""A softmax written by hand in fp16: one sample's scores are beyond its range."""
+"""A softmax written by hand in fp16: one sample's scores exceed its range."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,4 @@
-"""A scheduler that steps with each batch, parameter groups, and a loss term that overflows by its exponent."""
+"""A scheduler that steps with each batch, parameter groups, and a loss term whose exponential overflows."""
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

@@ -1,4 +1,4 @@
-"""A custom autograd function whose derivative divides by what may be zero."""
+"""A custom autograd function whose derivative may divide by zero."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

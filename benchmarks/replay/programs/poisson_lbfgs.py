@@ -1,4 +1,4 @@
-"""Poisson regression by L-BFGS with a closure; a count is fed with an exposure that is out of all bounds."""
+"""Poisson regression by L-BFGS with a closure; one sample has an extreme exposure."""
 import torch
 from torch import nn
 

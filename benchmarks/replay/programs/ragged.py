@@ -1,4 +1,4 @@
-"""Ragged inputs: lists of tensors of any length beside texts; the mean of one that is empty."""
+"""Ragged inputs: lists of tensors of any length with strings; the mean of an empty one."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader

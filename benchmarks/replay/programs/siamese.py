@@ -1,4 +1,4 @@
-"""A model called twice a step: a contrastive loss on the angle between two views."""
+"""A model called twice per step: a contrastive loss on the angle between two views."""
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,4 +1,4 @@
-"""An autoencoder with tied weights; a routine that prunes writes an infinity into them."""
+"""An autoencoder with tied weights; a pruning routine writes an infinity into them."""
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

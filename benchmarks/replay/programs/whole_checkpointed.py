@@ -1,4 +1,4 @@
-"""A model whose whole pass is made anew in the backward pass, reentrantly; the script shakes its inputs before."""
+"""A model whose complete pass is recomputed in the backward pass, reentrantly; the script perturbs its inputs first."""
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

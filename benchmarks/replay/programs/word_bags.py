@@ -1,4 +1,4 @@
-"""Bags of words with sparse gradients; one text is labelled with a class that has no share."""
+"""Bags of words with sparse gradients; one text is labeled with a class that has prior zero."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader

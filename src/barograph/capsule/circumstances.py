@@ -21,9 +21,9 @@ def differences(content: Mapping[str, Any]) -> tuple[str, ...]:
         True
     """
     now = {"python": sys.version.split()[0], **versions(content["versions"])}
-    said = [f"{name} was {then} and is {now[name]}." for name, then in content["versions"].items()
-            if name in now and now[name] != then]
+    found = [f"{name} was {then} and is {now[name]}." for name, then in content["versions"].items()
+             if name in now and now[name] != then]
     processor = content["machine"].get("processor")
     if processor and processor != platform.machine():
-        said.append(f"The processor was {processor} and is {platform.machine()}.")
-    return tuple(said)
+        found.append(f"The processor was {processor} and is {platform.machine()}.")
+    return tuple(found)

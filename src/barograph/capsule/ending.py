@@ -46,6 +46,6 @@ def ending_where_it_fails(order: ReplayOrder) -> Iterator[None]:
         yield
     except BarographError as error:
         end(order, failed(error))
-    except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
+    except Exception as error:  # noqa: BLE001 - the script's step may raise anything; it is reported
         end(order, failed(ReplayFailed(
             f"The script's step fails with the capsule's inputs: {type(error).__name__}: {error}")))

@@ -175,7 +175,7 @@ class BadOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAnswer:
+class OwnResult:
     """The answer of the user's function for a replayed step.
 
     Attributes:
@@ -224,7 +224,7 @@ class ReplayResult:
     guilty: Guilty | None = None
     as_made: tuple[str, ...] = ()
     norm: float | None = None
-    own: OwnAnswer | None = None
+    own: OwnResult | None = None
 
     @property
     def finite(self) -> bool:
@@ -247,7 +247,7 @@ def result_from_text(text: str) -> ReplayResult:
         tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
         tuple(GradientSeen(**item) for item in data["results"]),
         Guilty(**{**data["guilty"], "rows": tuple(data["guilty"]["rows"])}) if data["guilty"] else None,
-        tuple(data["as_made"]), data["norm"], OwnAnswer(**data["own"]) if data["own"] else None,
+        tuple(data["as_made"]), data["norm"], OwnResult(**data["own"]) if data["own"] else None,
     )
 
 

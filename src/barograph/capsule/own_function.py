@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from barograph.capsule.order import OwnAnswer
+from barograph.capsule.order import OwnResult
 from barograph.capsule.own_files import is_of_folder
 from barograph.capture import recording
 from barograph.capture.verdict import function_at
@@ -21,7 +21,7 @@ from barograph.model.recorder import HoldsWhen, UpdateSeen, function_name
 _SCRIPT = "__main__"
 
 
-def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
+def result_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnResult:
     """Return the function's answer for a step, or why it cannot be called.
 
     Args:
@@ -30,13 +30,13 @@ def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
         trusts: See `own_function`.
     """
     try:
-        said = own_function(place, trusts=trusts)(seen)
-        holds = bool(said)
+        result = own_function(place, trusts=trusts)(seen)
+        holds = bool(result)
     except (ReplayFailed, SettingsError) as error:
-        return OwnAnswer(failure=str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is the user's, and may raise anything
-        return OwnAnswer(failure=f"The function {place} fails: {type(error).__name__}: {error}.")
-    return OwnAnswer(holds, said if holds and isinstance(said, str) else "")
+        return OwnResult(failure=str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's function may raise anything
+        return OwnResult(failure=f"The function {place} fails: {type(error).__name__}: {error}.")
+    return OwnResult(holds, result if holds and isinstance(result, str) else "")
 
 
 def own_function(place: str, *, trusts: bool = False) -> HoldsWhen:

@@ -37,10 +37,6 @@ def remedy_from(text: str) -> Remedy:
         UnknownName: The remedy or the type does not exist.
         SettingsError: Its value is not a number above 0, or not a list of rows.
 
-    Raises:
-        UnknownName: There is no such remedy, or no such type.
-        SettingsError: Its value is no number above 0, or no rows.
-
     Example:
         >>> str(remedy_from("lr=1e-4")), str(remedy_from("without-sample"))
         ('lr=1e-4', 'without-sample')

@@ -131,11 +131,6 @@ def weighed(samples: int, make: Make, whole: Figures) -> Weighed:
         make: See `Make`. A single sample is repeated, as in (3, 3), because some layers need more than one.
         whole: The step with all of them.
 
-    Args:
-        samples: In the batch, at least 1.
-        make: See `Make`. A sample alone is asked for twice, as in (3, 3): some layers need more than one.
-        whole: The step with all of them.
-
     Example:
         >>> found = weighed(8, lambda rows: Figures(9.0 if 5 in rows else 1.0 + rows[0] / 10, None), Figures(2.4, None))
         >>> found.alone[0].row, found.outliers, found.by.of

@@ -39,7 +39,7 @@ class GatheredLabels:
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
         """Put the counts into `buffer`."""
         if self._pieces:
-            self._counts.tell(buffer, np.concatenate(self._pieces), training)
+            self._counts.record(buffer, np.concatenate(self._pieces), training)
             self._pieces = []
 
 
@@ -76,7 +76,7 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
         scored, predicted = False, (predicted[..., 0] >= 0.5).astype(np.int64)
     found = _as_if_own(predicted).argmax(-1) if scored else _class_numbers(predicted, "predictions")
     classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
-    # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
+    # The name identifies the loss, and the code the number of classes, which may grow.
     place = f"predictions {name} among {classes}"
     gathered = buffer.gathered.get(place)
     if not isinstance(gathered, GatheredLabels):
@@ -96,8 +96,8 @@ def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffe
     place = f"codes {name} among {classes}"
     gathered = buffer.gathered.get(place)
     if not isinstance(gathered, GatheredLabels):
-        told = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
-        gathered = buffer.gathered[place] = GatheredLabels(told)
+        counts = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
+        gathered = buffer.gathered[place] = GatheredLabels(counts)
     gathered.add(np.asarray(codes, np.int64).reshape(-1))
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 from barograph.capture import armed, surroundings
-from barograph.capture.command_note import leave_word
+from barograph.capture.command_note import write_note
 from barograph.capture.integrations import installed_integrations
 from barograph.model.launch_variable import LAUNCH_VARIABLE, integrations_from_launch
 
@@ -18,7 +18,7 @@ def arm() -> None:
     """Start recording once a supported framework has been imported."""
     if '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
         # Before the script's first line: it may read data and print before it imports a framework.
-        atexit.register(leave_word, surroundings.begin(), os.getpid())
+        atexit.register(write_note, surroundings.begin(), os.getpid())
     armed.arm(_begin, _modules_waited_for())
 
 

@@ -18,7 +18,7 @@ _FRAMEWORKS = {
 }
 
 
-def leave_word(around: Surroundings, process: int) -> None:
+def write_note(around: Surroundings, process: int) -> None:
     """Write a note for the parent process with what no writer process has received.
 
     Args:

@@ -37,7 +37,7 @@ def is_of_script(filename: str) -> bool:
                 or "dist-packages" in filename)
 
 
-def library_that_asks(frame: FrameType | None) -> str:
+def requesting_library(frame: FrameType | None) -> str:
     """Return the library whose loop requests a batch; "" if the script's own loop does.
 
     Args:
@@ -68,7 +68,7 @@ def loop_names(frame: FrameType) -> list[tuple[str, ...]]:
     return [_targets(frame.f_code, begin) for begin, end in _loops(frame.f_code) if begin <= frame.f_lasti < end]
 
 
-def asks_now(frame: FrameType) -> bool:
+def requests_now(frame: FrameType) -> bool:
     """Return whether a `for` loop of this frame currently requests its next item."""
     return any(begin == frame.f_lasti for begin, _ in _loops(frame.f_code))
 

@@ -32,12 +32,12 @@ class Packed:
 
     def put(self, group: str, arrays: Mapping[str, Any]) -> None:
         """Add arrays to a group of the content by their paths, with their tensors."""
-        said: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for path, value in arrays.items():
             name = f"{group}/{path}"
             self.tensors[name] = raw_array(np.ascontiguousarray(np.asarray(value)).reshape(np.shape(value)))
-            said[path] = {"array": name}
-        self.content[group] = said
+            entries[path] = {"array": name}
+        self.content[group] = entries
 
 
 class HeldSteps:
@@ -66,7 +66,7 @@ class HeldSteps:
             # Other workers may have stopped already, and their launcher then ends this one.
             with finished_first():
                 place = write()
-        except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
+        except Exception as error:  # noqa: BLE001 - the update is withheld even if saving fails
             self._session.guard.caught(error, "saving a capsule")
             place = f"; saving a capsule failed: {type(error).__name__}: {error}"
         self._held += 1

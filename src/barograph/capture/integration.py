@@ -39,7 +39,7 @@ class ScriptIntegration(Integration, Protocol):
         """Record a whole tensor of the script with the current step."""
 
     def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
-        """Count labels and answers, with the step or the evaluation that is under way."""
+        """Count targets and predictions in the current step or evaluation."""
 
     def end_explicit_step(self, loss: Any = None) -> None:
         """End a step on request of the script."""

@@ -97,7 +97,7 @@ def install(integration: InstalledIntegration, recording: Listening) -> None:
     try:
         module, _, function = integration.listener.partition(":")
         getattr(importlib.import_module(module), function)(recording)
-    except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
+    except Exception as error:  # noqa: BLE001 - the guard handles it; our errors must not fail a framework's import
         package = f" with the package {integration.package}" if integration.package else ""
         recording.session.guard.caught(error, f"hooking into {integration.framework}{package}")
 
@@ -129,7 +129,7 @@ def missing_in(framework: Any, needs: Mapping[str, str]) -> list[str]:
             if not _has(framework, name)]
 
 
-def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
+def report_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
     """Report, once, those of `needs` that a framework lacks; return whether anything is missing."""
     missing = missing_in(framework, needs)
     if missing:

@@ -46,22 +46,22 @@ class LabelCounts:
     counted: bool
     ranged: bool
 
-    def tell(self, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
+    def record(self, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
         """Add the counts to a buffer; codes below 0 are ignored."""
         values, times = _count(codes[codes > LEFT_OUT], self.classes**2 if self.answered else self.classes)
         labels = values // self.classes if self.answered else values
         if self.ranged:
-            tell_range(buffer, labels, self.classes)
+            add_range(buffer, labels, self.classes)
         if not self.counted or self.classes > MOST_CLASSES:
             return
         if self.answered:
-            self._tell_pairs(buffer, values, times)
+            self._record_pairs(buffer, values, times)
             labels, places = np.unique(labels, return_inverse=True)
             times = np.bincount(places, weights=times, minlength=len(labels))
         for label, number in zip(labels.tolist(), times.tolist(), strict=True):
             _add(buffer, _label_key(self.name, label), number)
 
-    def _tell_pairs(self, buffer: StepBuffer, values: NDArray[Any], times: NDArray[Any]) -> None:
+    def _record_pairs(self, buffer: StepBuffer, values: NDArray[Any], times: NDArray[Any]) -> None:
         if len(values) > MOST_PAIRS:
             most = np.argsort(-times, kind="stable")[:MOST_PAIRS]
             values, times = values[most], times[most]
@@ -69,7 +69,7 @@ class LabelCounts:
             _add(buffer, _pair_key(self.name, *divmod(value, self.classes)), number)
 
 
-def tell_range(buffer: StepBuffer, labels: NDArray[Any], classes: int) -> None:
+def add_range(buffer: StepBuffer, labels: NDArray[Any], classes: int) -> None:
     """Add the smallest and the largest label to a buffer that may have those of another loss."""
     key = fact(Fact.CLASSES)
     buffer.scalars[key] = max(float(classes), buffer.scalars.get(key, 0.0))

@@ -15,7 +15,7 @@ from lightgbm import engine
 from lightgbm import sklearn as in_the_manner_of_sklearn
 
 from barograph.capture.integration_pool import IntegrationPool
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 from barograph.capture.training_sets import is_named_as_training, same_samples
@@ -43,7 +43,7 @@ _NEEDS = {
 
 def listen(recording: Recording) -> None:
     """Report every LightGBM training of this process to the recording."""
-    if say_missing(recording.session, lightgbm, _NEEDS):
+    if report_missing(recording.session, lightgbm, _NEEDS):
         return
     listener = _Listener(recording)
     recording.add_integration(listener)

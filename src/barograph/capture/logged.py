@@ -15,11 +15,6 @@ def numbers_in(values: Mapping[Any, Any], passed_over: Callable[[str, Any], None
         passed_over: Called with any other value and its name, except None.
         of: Prefix of each name.
 
-    Args:
-        values: Name to number, to something with one element (a device is waited for), or to another mapping.
-        passed_over: Told of whatever else there is, by name; None is nothing at all.
-        of: Before each name.
-
     Example:
         >>> list(numbers_in({"loss": 0.5, "val": {"accuracy": 1}, "note": "text"}))
         [('loss', 0.5), ('val.accuracy', 1.0)]

@@ -57,11 +57,11 @@ class OpenedFiles:
         else:
             self.known.add(file)
             self.paths.append(whole)
-            self.spool.say(whole)
+            self.spool.report(whole)
 
-    def hear_children(self) -> None:
+    def add_children(self) -> None:
         """Add the files that child processes have opened since the last call."""
-        for path in self.spool.heard():
+        for path in self.spool.take():
             if path not in self.known:
                 self.note(path)
 
@@ -83,7 +83,7 @@ class _Open:
                 # Most files are opened again and again; a number is one that is open already.
                 if file not in self._known and file.__class__ is not int:
                     self._note(file)
-            except Exception:  # noqa: BLE001 - a file that was opened is handed over whatever is wrong with its name
+            except Exception:  # noqa: BLE001 - an opened file is returned even if its name is unusual
                 self.let_go()
         return opened
 
@@ -129,5 +129,5 @@ class Listening:
 
     def since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the paths from that index on, and the number of further openings."""
-        self.files.hear_children()
+        self.files.add_children()
         return tuple(self.files.paths[number:]), self.files.beyond

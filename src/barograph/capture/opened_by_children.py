@@ -35,15 +35,15 @@ class Spool:
         if self._file is not None:
             os.environ[OPENED_VARIABLE] = f"/proc/{os.getpid()}/fd/{self._file.number}"
             _spools.add(self)
-            _hear_of_forks()
+            _watch_forks()
 
-    def say(self, path: str) -> None:
+    def report(self, path: str) -> None:
         """Report a file that this process opened to its parent."""
         if self.above is not None and self.above.is_ours:
             with contextlib.suppress(OSError):
                 os.write(self.above.number, os.fsencode(path) + b"\0")
 
-    def heard(self) -> list[str]:
+    def take(self) -> list[str]:
         """Return the paths that children have written since the last call."""
         if self._file is None or not self._file.is_ours:
             return []
@@ -93,8 +93,8 @@ def _opened(place: str) -> Descriptor | None:
     if not place.startswith("/proc/"):
         return None
     try:
-        # Where it names nothing, or what is no such file (the process is gone, and its number is another's), nothing
-        # is written.
+        # If the process is gone or its number is reused, the path does not exist or is another file: then write
+        # nothing.
         if "/memfd:barograph-opened" not in os.readlink(place):
             return None
         return Descriptor(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
@@ -103,13 +103,13 @@ def _opened(place: str) -> Descriptor | None:
 
 
 _spools: weakref.WeakSet[Spool] = weakref.WeakSet()
-_is_heard = False
+_is_watching = False
 
 
-def _hear_of_forks() -> None:
-    global _is_heard
-    if not _is_heard:
-        _is_heard = True
+def _watch_forks() -> None:
+    global _is_watching
+    if not _is_watching:
+        _is_watching = True
         os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -15,8 +15,8 @@ class NotDone(Exception):
 class Orders:
     """Received requests to carry out between two steps, and their results.
 
-    waiting: Whether there are any; checked after every step.
-        waiting: Whether there are any; looked at after every step.
+    Attributes:
+        waiting: Whether there are any; checked after every step.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ class Output:
 
     @property
     def may_open(self) -> bool:
-        """Whether the writer was not opened yet."""
+        """Whether the writer has not been opened yet."""
         return self.writer is None and not self._failed
 
     def open(self, rank: Rank, status: Callable[[], Heartbeat]) -> None:
@@ -86,7 +86,7 @@ class Output:
 
     def put_light(
         self, tick: int, number: int, optimizer: str, time_unix: float, losses: Mapping[Any, tuple[float, int]],
-        rates: Sequence[float], told: Mapping[Key, float],
+        rates: Sequence[float], others: Mapping[Key, float],
     ) -> None:
         """Pass on a training step with only numbers.
 
@@ -94,16 +94,16 @@ class Output:
             tick, number, optimizer, time_unix: As in `Step`.
             losses: Path of a loss, or key of another number, to the sum of its values in this step, and their number.
             rates: Learning rate of each parameter group.
-            told: Further numbers.
+            others: Further numbers.
         """
         writer = self.writer
         if writer is None:
             return
         values = [total / count for total, count in losses.values()]
         values += rates
-        if told:
+        if others:
             keys = _keys_of(losses, len(rates))
-            numbers = {**dict(zip(keys, values, strict=True)), **told}
+            numbers = {**dict(zip(keys, values, strict=True)), **others}
             writer.put_numbers(Step(tick, number, optimizer, Mode.TRAIN, time_unix), numbers)
             return
         series = (optimizer, len(rates), *losses)
@@ -113,7 +113,7 @@ class Output:
         channel(tick, number, time_unix, values)
 
     def flush(self) -> None:
-        """Have what was handed over published now; does not wait for it."""
+        """Publish everything passed so far now; does not wait."""
         if self.writer is not None:
             self.writer.flush()
 

@@ -35,9 +35,9 @@ class Parsed:
         self._listens = True
         self._undo: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []
-        for module, wrap in (("argparse", self._hear_argparse), ("click.core", self._hear_click),
-                             ("typer._click.core", self._hear_click), ("absl.flags._flagvalues", self._hear_absl),
-                             ("hydra.core.utils", self._hear_hydra)):
+        for module, wrap in (("argparse", self._observe_argparse), ("click.core", self._observe_click),
+                             ("typer._click.core", self._observe_click), ("absl.flags._flagvalues", self._observe_absl),
+                             ("hydra.core.utils", self._observe_hydra)):
             action = functools.partial(wrap, module)
             self._waiting.append(action)
             after_import(module, action)
@@ -50,7 +50,7 @@ class Parsed:
         while self._undo:
             self._undo.pop()()
 
-    def _hear_argparse(self, module: str) -> None:
+    def _observe_argparse(self, module: str) -> None:
         parser = sys.modules[module].ArgumentParser
         original = parser.parse_known_args
 
@@ -63,7 +63,7 @@ class Parsed:
 
         self._put(parser, "parse_known_args", parse_known_args)
 
-    def _hear_click(self, module: str) -> None:
+    def _observe_click(self, module: str) -> None:
         context = sys.modules[module].Context
         original = context.invoke
 
@@ -75,7 +75,7 @@ class Parsed:
 
         self._put(context, "invoke", invoke)
 
-    def _hear_absl(self, module: str) -> None:
+    def _observe_absl(self, module: str) -> None:
         values = sys.modules[module].FlagValues
         original = values.__call__
 
@@ -89,7 +89,7 @@ class Parsed:
 
         self._put(values, "__call__", call)
 
-    def _hear_hydra(self, module: str) -> None:
+    def _observe_hydra(self, module: str) -> None:
         utils = sys.modules[module]
         original = utils.run_job
 
@@ -117,7 +117,7 @@ class Parsed:
                 plain = plain_value(value)
                 if plain is not None and (name in self.options or len(self.options) < _MOST_OPTIONS):
                     self.options[name] = Option(plain, tuple(flags))
-        except Exception:  # noqa: BLE001 - a parser of somebody's own may be anything; what it said is handed over
+        except Exception:  # noqa: BLE001 - a custom parser may raise anything; its options are not recorded
             self._listens = False
 
 

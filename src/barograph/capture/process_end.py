@@ -83,8 +83,7 @@ class ProcessEnd:
             current.failed(kind, error)
         if issubclass(kind, TrainingStopped) and not _is_interactive():
             _last_words(f"Barograph stopped this training: {error}")
-            # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
-            # the script has registered for its end still runs.
+            # An exception from a hook replaces the original one at exit, and the script's exit handlers still run.
             raise SystemExit(EXIT_STOPPED)
         leave_out_our_frames(error)
         return (self._replaced or sys.__excepthook__)(kind, error, trace)

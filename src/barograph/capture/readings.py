@@ -46,8 +46,8 @@ class Readings:
         self._exponents: NDArray[np.int64] | None = None
         # Units by row of the table, and whole tensors.
         self._more = StepBuffer()
-        self._told: list[tuple[Recipe, int]] = []
-        self._told_once: dict[int, tuple[Recipe, int]] = {}
+        self._values: list[tuple[Recipe, int]] = []
+        self._single_values: dict[int, tuple[Recipe, int]] = {}
 
     def recipe(self, kind: Kind, path: str, dtype: np.dtype[Any], about: About) -> Recipe | None:
         """Return the recipe of an array with elements of this type; None: not recorded.
@@ -72,7 +72,7 @@ class Readings:
         lying = self._reader.dense(kind, path, given())
         recipe = None if lying is None else self.recipe(kind, path, lying.dtype, about)
         if lying is not None and recipe is not None:
-            self.tell(recipe, self.summarize(address_of(lying), lying.size, recipe))
+            self.add(recipe, self.summarize(address_of(lying), lying.size, recipe))
             self.read_more(recipe, path, lying, about)
 
     def summarize(self, address: int, size: int, recipe: Recipe) -> int:
@@ -91,12 +91,12 @@ class Readings:
         self._count = number + 1
         return number
 
-    def tell(self, recipe: Recipe, number: int) -> None:
+    def add(self, recipe: Recipe, number: int) -> None:
         """Assign a reading to a recipe; for gradients, which are complete last, the last one wins."""
         if recipe.key.kind is Kind.GRADIENT:
-            self._told_once[recipe.row] = recipe, number
+            self._single_values[recipe.row] = recipe, number
         else:
-            self._told.append((recipe, number))
+            self._values.append((recipe, number))
 
     def read_more(self, recipe: Recipe, path: str, array: NDArray[Any], about: About) -> None:
         """Read units and keep the elements, if requested."""
@@ -112,16 +112,16 @@ class Readings:
             seen: Called with each subject that was read.
             but: Kinds to omit.
         """
-        told = [item for item in (*self._told_once.values(), *self._told) if item[0].key.kind not in but]
+        values = [item for item in (*self._single_values.values(), *self._values) if item[0].key.kind not in but]
         moments, exponents = self._read.moments, self._read.exponents
-        for rows, numbers in _in_turn((recipe.row, number) for recipe, number in told):
+        for rows, numbers in _in_turn((recipe.row, number) for recipe, number in values):
             merge_reduced(rows, moments[numbers], None if exponents is None else exponents[numbers], buffer)
         if buffer is self._buffer:
             buffer.replace_units(self._more)
         buffer.tensors.update({key: tensor for key, tensor in self._more.tensors.items() if key.kind not in but})
-        for recipe, _ in told:
+        for recipe, _ in values:
             seen.note(recipe.key.kind, recipe.key.path)
-        return bool(told)
+        return bool(values)
 
     def _make_room(self, histogram: bool) -> NDArray[np.float64]:
         read = self._read
@@ -130,11 +130,11 @@ class Readings:
         return read.moments
 
 
-def _in_turn(told: Iterable[tuple[int, int]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _in_turn(values: Iterable[tuple[int, int]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield rows with the indices of their readings, in order, with distinct rows in each batch."""
     turns: list[list[tuple[int, int]]] = []
     times: dict[int, int] = {}
-    for row, number in told:
+    for row, number in values:
         turn = times[row] = times.get(row, -1) + 1
         if turn == len(turns):
             turns.append([])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
     from barograph.runs.writing.record_writer import RecordWriter
-    from barograph.runs.writing.writer_messages import Asked, StopAsked
+    from barograph.runs.writing.writer_messages import ActionMessage, StopMessage
 
 _current: Recording | None = None
 
@@ -149,14 +149,14 @@ class Recording:
         self._aside[framework] = self._aside.get(framework, 0) + 1
         integration = self.torch if framework == "torch" else None
         if integration is not None and self._aside[framework] == 1:
-            integration.stand_aside()
+            integration.stop_observing()
         try:
             yield
         finally:
             self._aside[framework] -= 1
             integration = self.torch if framework == "torch" else None
             if integration is not None and not self._aside[framework] and not self.session.closed:
-                integration.take_part()
+                integration.start_observing()
 
     def is_aside(self, framework: str) -> bool:
         """Return whether the integration of a framework is currently disabled."""
@@ -215,7 +215,7 @@ class Recording:
             return WriterClient(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
                 versions=self._versions(), settings=settings, status=status, on_stop=self._hear_stop,
-                on_asked=self._hear, reports=self.session.steering.orders.reports,
+                on_request=self._hear, reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
                 around=self._surroundings,
             )
@@ -229,11 +229,11 @@ class Recording:
         found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
         return {**found, **versions(self._frameworks)}
 
-    def _hear_stop(self, asked: StopAsked) -> None:
+    def _hear_stop(self, asked: StopMessage) -> None:
         self.session.steering.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
                                   checkpoint=asked.checkpoint)
 
-    def _hear(self, asked: Asked) -> None:
+    def _hear(self, asked: ActionMessage) -> None:
         self.session.steering.orders.hear(asked.request, asked.after_steps)
 
     def _write_capsule(
@@ -299,7 +299,7 @@ class Recording:
     def _guarded(self, doing: str, action: Callable[[], object]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self.session.guard.caught(error, doing)
 
     def _take_afterwards(self) -> Callable[[], None]:

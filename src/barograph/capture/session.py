@@ -159,7 +159,7 @@ class Session:
         self.price.end_step(mask)
         if self.plan.kinds(mask) & _OF_PARAMETERS:
             self.progress.took_tensors()
-        buffer.scalars.update(self.progress.times.told(ended))
+        buffer.scalars.update(self.progress.times.take_means(ended))
         self._publish(buffer, Step(tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
     def end_light_step(self, optimizer: str, losses: Mapping[Any, tuple[float, int]], rates: Sequence[float], *,
@@ -180,7 +180,7 @@ class Session:
         if self.closed or self.output.writer is None:
             return
         unix = self.clock.unix() if at is None else self.clock.unix() - (self.clock.monotonic() - at)
-        self.output.put_light(tick, number, optimizer, unix, losses, rates, self.progress.times.told(now))
+        self.output.put_light(tick, number, optimizer, unix, losses, rates, self.progress.times.take_means(now))
 
     def hand_over_fed(self, optimizer: str, *, ahead: int = 0) -> None:
         """Pass on the batches of the ending step, or of one that many steps later."""
@@ -252,9 +252,9 @@ class Session:
         finally:
             self.closed = True
             if self.output.writer is not None:
-                self._say_what_was_lost(self.output.writer.close(state, reason))
+                self._report_lost_records(self.output.writer.close(state, reason))
 
-    def _say_what_was_lost(self, closing: Closing) -> None:
+    def _report_lost_records(self, closing: Closing) -> None:
         if closing.complete:
             return
         lost = f": {closing.lost_steps} recorded steps were not published in time" if closing.lost_steps else ""

@@ -107,7 +107,7 @@ class Steering:
         """
         self._savers.append(save)
 
-    def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
+    def set_handler(self, action: str, hand: Hand, *, always: bool = False) -> None:
         """Register an integration's handler for an action: used if the action is allowed; or always, if it changes
         nothing."""
         self._hands[str(action)] = hand
@@ -131,7 +131,7 @@ class Steering:
                 result = hand(request)
             except NotDone as error:
                 self.report(request, f"did nothing: {error}", done=False)
-            except Exception as error:  # noqa: BLE001 - the guard decides; what is asked must not end a training
+            except Exception as error:  # noqa: BLE001 - the guard handles it; a request must not end a training
                 self.report(request, f"failed: {type(error).__name__}: {error}", done=False)
                 self._guard.caught(error, f"taking a finding's action ({request.action})")
             else:
@@ -147,7 +147,7 @@ class Steering:
                 place = save()
             except NotDone as error:
                 reasons.append(str(error))
-            except Exception as error:  # noqa: BLE001 - the script's own function may raise anything; it stops all the same
+            except Exception as error:  # noqa: BLE001 - a script's function failed; the training stops anyway
                 return f"could not save a checkpoint: {type(error).__name__}: {error}"
             else:
                 return f"saved a checkpoint in {place}" if place else "saved a checkpoint"

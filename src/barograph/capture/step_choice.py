@@ -61,7 +61,7 @@ class StepChoice:
         self._agenda.took(mask, mode, optimizer)
 
     def evaluation_goes_on(self, mask: int) -> bool:
-        """Return whether there is room to read on in the evaluation under way."""
+        """Return whether the budget allows reading more of the current evaluation."""
         return self._price.evaluation_goes_on(mask, self._clock.monotonic())
 
     def has_room(self) -> bool:

@@ -10,7 +10,7 @@ from barograph.model.key import Key, Kind
 if TYPE_CHECKING:
     from barograph.capture.price import Price
 
-TELL_SECS = 0.5
+REPORT_SECS = 0.5
 """Minimum time between two reports."""
 
 STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
@@ -56,7 +56,7 @@ class Part:
                 self._steps += 1
             self._in_step = 0.0
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Update the mean over the steps since the last report; keep it if none was timed."""
         if self._steps:
             self.mean_secs = self._secs / self._steps
@@ -86,7 +86,7 @@ class StepTimes:
         self._price = price
         self._last_end: float | None = None
         self._data_mark = self._capture_mark = 0.0
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._steps = 0
         self._step_secs = self._data_secs = self._capture_secs = self._longest_secs = 0.0
 
@@ -98,7 +98,7 @@ class StepTimes:
         for part in (self.forward, self.backward, self.optimizer):
             part.step_ended(counts=last is not None)
         if last is None:
-            self._told_at = now
+            self._reported_at = now
             return
         secs = now - last
         self._steps += 1
@@ -118,14 +118,14 @@ class StepTimes:
             self._last_end = now
             self._data_mark, self._capture_mark = self.data_secs, self._price.spent_secs
 
-    def told(self, now: float) -> dict[Key, float]:
+    def take_means(self, now: float) -> dict[Key, float]:
         """Return the means over the steps since the last report; nothing shortly after one."""
-        if not self._steps or now - self._told_at < TELL_SECS:
+        if not self._steps or now - self._reported_at < REPORT_SECS:
             return {}
-        self._told_at = now
+        self._reported_at = now
         parts = {FORWARD: self.forward, BACKWARD: self.backward, OPTIMIZER: self.optimizer}
         for part in parts.values():
-            part.tell()
+            part.update()
         found = {
             STEP: self._step_secs / self._steps, DATA: self._data_secs / self._steps,
             CAPTURE: self._capture_secs / self._steps, STEPS: float(self._steps), LONGEST: self._longest_secs,

@@ -54,7 +54,7 @@ def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
                               f"{significant(bound, 4)}.", {**numbers, "bound": bound})
 
 
-class AskedFor:
+class UserConditions:
     """Checks the user's conditions: a loss above its level, or a function of the user.
 
     Args:
@@ -85,11 +85,11 @@ class AskedFor:
             return verdict
         if self._function is None:
             self._function = self._found(self._settings.when)
-        said = self._function(seen)
-        if not said:
+        result = self._function(seen)
+        if not result:
             return None
         name = function_name(self._settings.when)
-        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {name} held the step"
+        text = result.strip().rstrip(".") if isinstance(result, str) else f"The function {name} held the step"
         return Verdict(Held.OWN, f"{text}.", dict(numbers))
 
     def _found(self, place: HoldsWhen | str) -> HoldsWhen:

@@ -18,7 +18,7 @@ from xgboost import callback, training
 from xgboost import sklearn as in_the_manner_of_sklearn
 
 from barograph.capture.integration_pool import IntegrationPool
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 from barograph.capture.training_sets import is_named_as_training
@@ -44,7 +44,7 @@ _NEEDS = {
 
 def listen(recording: Recording) -> None:
     """Report every XGBoost training of this process to the recording."""
-    if say_missing(recording.session, xgboost, _NEEDS):
+    if report_missing(recording.session, xgboost, _NEEDS):
         return
     listener = _Listener(recording)
     recording.add_integration(listener)
@@ -100,7 +100,7 @@ class _Listener(Patches):
                     Rounds(integration, before or None),
                     None if asked is None else before + asked,
                 )
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            except Exception as error:  # noqa: BLE001 - the guard handles all our errors
                 self._recording.session.guard.caught(error, "hooking into an XGBoost training")
         return model
 

@@ -108,7 +108,7 @@ def _place_in_catalog(name: str) -> str | None:
         return None  # the caller reports that there is no run
 
 
-def tell_damage(run: RunReader, place: str) -> None:
+def print_damage(run: RunReader, place: str) -> None:
     """Print on standard error that data could not be read, and the command with details; nothing if all could."""
     damage = run.damage
     if damage:
@@ -117,7 +117,7 @@ def tell_damage(run: RunReader, place: str) -> None:
               f"barograph doctor {place}", file=sys.stderr)
 
 
-def tell_unreadable(reasons: Mapping[str, str]) -> None:
+def print_unreadable(reasons: Mapping[str, str]) -> None:
     """Print on standard error, in one line, the runs that could not be read; nothing if all could.
 
     Args:

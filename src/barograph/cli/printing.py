@@ -213,10 +213,10 @@ def in_notebook() -> Iterator[None]:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        end_unheard()
+        end_without_reader()
 
 
-def end_unheard() -> NoReturn:
+def end_without_reader() -> NoReturn:
     """Exit like a program whose output pipe was closed."""
     # Buffered output must not fail again when the interpreter exits.
     silence(sys.stdout)

@@ -104,12 +104,12 @@ class Gathered:
     Args:
         choice: Of the hook.
         due: The collections whose turn it is.
-        tell: Told of what cannot be saved, a sentence.
+        report: Called with a sentence on each tensor that cannot be saved.
     """
 
-    def __init__(self, choice: Choice, due: list[Collection], tell: Callable[[str], object]) -> None:
+    def __init__(self, choice: Choice, due: list[Collection], report: Callable[[str], object]) -> None:
         self._choice = choice
-        self._tell = tell
+        self._report = report
         self.due = due
         self.values: dict[str, Array] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -136,7 +136,7 @@ class Gathered:
         try:
             self.values[full] = array_of(reduced(tensor, name, absolute=absolute))
         except SMDebugTypeError as error:
-            self._tell(f"{full.removeprefix(REDUCTIONS)} is not saved: {error}")
+            self._report(f"{full.removeprefix(REDUCTIONS)} is not saved: {error}")
 
     def keep(self, name: str, tensor: Any) -> None:
         """Save a tensor as it is; one without elements is nothing."""

@@ -35,7 +35,7 @@ def _guarded(method: Callable[Concatenate[Hook, _Given], None]) -> Callable[Conc
             return
         try:
             method(self, *given, **named)
-        except Exception as error:  # noqa: BLE001 - the guard tells it; it must not end a training
+        except Exception as error:  # noqa: BLE001 - the guard reports it; it must not end a training
             self.guard.caught(error, f"saving by smdebug's {method.__name__}")
 
     return entered

@@ -31,7 +31,7 @@ class Listening:
         self._may_pause: Callable[[], bool] = _never
         self._is_compiling: Callable[[], bool] = sys.modules["torch"].compiler.is_compiling
         # Not loaded for it: most scripts compile nothing.
-        after_import(_COMPILER, self._hear_of_compiler)
+        after_import(_COMPILER, self._observe_compiler)
         warnings.filterwarnings("ignore", message=_HOOKS_WARNING)
         self._filter: Any = warnings.filters[0]
         hooks = sys.modules["torch.nn.modules.module"]
@@ -40,13 +40,13 @@ class Listening:
 
     def stop(self) -> None:
         """Remove all hooks."""
-        forget(self._hear_of_compiler)
+        forget(self._observe_compiler)
         if self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
         for handle in self._handles:
             handle.remove()
 
-    def _hear_of_compiler(self) -> None:
+    def _observe_compiler(self) -> None:
         compiler = sys.modules["torch"].compiler
         self._may_pause = compiler.assume_constant_result(_may_pause)
         self._paused = compiler.disable(_call)

@@ -25,7 +25,7 @@ from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
-NOT_ASKED = "not requested by the hook"
+NOT_REQUESTED = "not requested by the hook"
 """What the coverage of the run says."""
 
 
@@ -77,14 +77,14 @@ class Saving:
         workers = {f"r{number}": f"worker_{number}" for number in range(count)} if rank is not None else {
             worker.name: f"worker_{ranks.rank or 0}"}
         self.book = Book(Naming(names), workers, num_workers=count, ended=False)
-        self._tells_names = not rank
+        self._reports_names = not rank
         self._told = -1
         self._drafter = Drafter(self.book)
-        self._progress = Progress(NOT_ASKED)
+        self._progress = Progress(NOT_REQUESTED)
         self._clock = clock
         self._store = store
         self._writer = RunWriter(store, worker, settings=settings, status=self._progress.heartbeat, clock=clock,
-                                 on_control=self._tell_names)
+                                 on_control=self._report_names)
 
     def expect(self, names: list[str]) -> None:
         """Announce names in advance."""
@@ -106,13 +106,13 @@ class Saving:
         self._progress.problems = problems
         closing = self._writer.close(state, reason)
         self.book.ended = True
-        self._tell_names(self._store, at_once=True)
+        self._report_names(self._store, at_once=True)
         return () if closing.complete and not closing.dropped_steps else (
             f"{closing.lost_steps + closing.dropped_steps} steps were not saved", *closing.problems)
 
-    def _tell_names(self, store: Store, *, at_once: bool = False) -> None:
+    def _report_names(self, store: Store, *, at_once: bool = False) -> None:
         known = len(self.book.naming.keys) + len(self.book.numbers) + len(self.book.collections)
-        if self._tells_names and (at_once or known != self._told):
+        if self._reports_names and (at_once or known != self._told):
             self._told = known
             self.book.put(store)
 

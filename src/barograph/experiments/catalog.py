@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, or_, select, union
+from sqlalchemy import Connection, func, or_, select, union
 
 from barograph.errors import (
     AmbiguousName,
@@ -31,9 +31,10 @@ from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_u
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.recorded_entries import recorded_entries
-from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
+from barograph.experiments.schema import FED, ITEMS, LINKS, MEMBERS, RELATIONS
 from barograph.experiments.search.asking import COMPONENTS, found_ids
 from barograph.experiments.search.parser import search_from_text
+from barograph.experiments.search.syntax import Search
 from barograph.experiments.writing import in_parts, storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
@@ -90,6 +91,12 @@ class Catalog:
     def shown(self) -> str:
         """Location of the tables, for messages."""
         return self._database.shown
+
+    @property
+    def indexed_runs(self) -> int:
+        """Number of runs below the root that were indexed."""
+        with self.reading() as connection:
+            return connection.execute(select(func.count()).select_from(FED)).scalar_one()
 
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
@@ -207,8 +214,13 @@ class Catalog:
     ) -> list[int]:
         """Return the row numbers that a search finds, in its order; `experiment` (an ID) limits the search."""
         # Searched values are converted as the tables convert them.
-        return found_ids(connection, search_from_text(storable(search)), now_unix=self._clock.unix(), kinds=kinds,
-                         experiment=experiment)
+        return self.ids_of(search_from_text(storable(search)), connection, kinds=kinds, experiment=experiment)
+
+    def ids_of(
+        self, search: Search, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
+    ) -> list[int]:
+        """Return the row numbers that a parsed search finds; arguments as in `ids`."""
+        return found_ids(connection, search, now_unix=self._clock.unix(), kinds=kinds, experiment=experiment)
 
     def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
         """Return an item by name, ID or, for a run, place.

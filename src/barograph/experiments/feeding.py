@@ -195,7 +195,7 @@ class Feeder:
             for one, item in zip(seen, found, strict=True):
                 if problems := [*one.problems, *(item.damage if item is not None else ())]:
                     fed.of_runs[one.url] = problems
-            self._write_runs([item for item in found if item is not None], fed)
+            self.write_runs([item for item in found if item is not None], fed)
             self._write_stamps({name: stamp for name, stamp, one, item in zip(names, stamps, seen, found, strict=True)
                                 if item is None and one.state in ENDED and not one.problems}, marks)
         progress(len(due), len(due))
@@ -221,7 +221,8 @@ class Feeder:
                 connection.execute(update(FED).where(FED.c.place == bindparam("b_place")).values(
                     mark=bindparam("b_mark")), changed)
 
-    def _write_runs(self, seen: Sequence[SeenRun], fed: Fed) -> None:
+    def write_runs(self, seen: Sequence[SeenRun], fed: Fed) -> None:
+        """Index the contents of runs, and count them."""
         if not seen:
             return
         with self._database.writing() as connection:

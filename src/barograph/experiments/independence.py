@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from barograph.errors import StoreError, UnknownKey
 from barograph.experiments.curves import metric_series, run_of
 from barograph.experiments.item import Item
-from barograph.model.items import Relation
+from barograph.model.items import MetricSummary, Relation
 
 _SEEDS = ("seed", "random_state", "fold", "split")
 """Parts of parameter names that set a seed or a data split."""
@@ -80,7 +80,7 @@ def _first_origin(uid: str, origins: Mapping[str, str]) -> str:
 
 
 def _without_prefixes(found: list[Independent], metric: str, read: SeriesOf) -> list[Independent]:
-    kept: list[Independent] = []
+    kept: set[int] = set()
     series: dict[str, Values] = {}
 
     def of(item: Item) -> Values:
@@ -88,26 +88,45 @@ def _without_prefixes(found: list[Independent], metric: str, read: SeriesOf) -> 
             series[item.uid] = read(item, metric)
         return series[item.uid]
 
-    for one in sorted(found, key=lambda one: -_count(one.runs[0], metric)):
+    longest_first = sorted(found, key=lambda one: -one.runs[0].metrics[metric].count)
+    summaries = _Summaries([one.runs[0].metrics[metric] for one in longest_first])
+    for at, one in enumerate(longest_first):
         item = one.runs[0]
-        longer = next((other for other in kept if _may_repeat(item, other.runs[0], metric)
-                       and _is_prefix(of(item), of(other.runs[0]))), None)
+        longer = next((longest_first[other] for other in summaries.may_repeat(at)
+                       if _is_prefix(of(item), of(longest_first[other].runs[0]))), None)
         if longer is None:
-            kept.append(one)
+            kept.add(id(one))
+            summaries.keep(at)
         else:
             longer.repeats += [*one.repeats, f"{item.name} counted with {longer.runs[0].name} (same values)"]
-    return [one for one in found if one in kept]
+    return [one for one in found if id(one) in kept]
 
 
-def _count(item: Item, metric: str) -> int:
-    return item.metrics[metric].count
+class _Summaries:
+    """Summaries of one metric of several runs, longest first; they save most reads of series."""
 
+    def __init__(self, summaries: Sequence[MetricSummary]) -> None:
+        self._count, self._first = (np.array([getattr(one, name) for one in summaries], np.int64)
+                                    for name in ("count", "first_step"))
+        self._min, self._max, self._last = (np.array([getattr(one, name) for one in summaries], np.float64)
+                                            for name in ("min", "max", "last"))
+        self._kept = np.zeros(len(summaries), np.bool_)
 
-def _may_repeat(shorter: Item, longer: Item, metric: str) -> bool:
-    """Return whether one metric may be a prefix of the other, by their summaries; saves most reads."""
-    one, other = shorter.metrics[metric], longer.metrics[metric]
-    return (_LEAST_POINTS <= one.count <= other.count and one.first_step == other.first_step
-            and one.min >= other.min and one.max <= other.max)
+    def keep(self, at: int) -> None:
+        """Let later series be compared with this one."""
+        self._kept[at] = True
+
+    def may_repeat(self, at: int) -> list[int]:
+        """Return the kept series of which this one may be a prefix, in order."""
+        if self._count[at] < _LEAST_POINTS:
+            return []
+        within = (self._min[:at] <= self._min[at]) & (self._max[:at] >= self._max[at])
+        last, lasts = self._last[at], self._last[:at]
+        equal = (self._min[:at] == self._min[at]) & (self._max[:at] == self._max[at]) & (
+            np.isnan(lasts) if np.isnan(last) else lasts == last)
+        same_length = self._count[:at] == self._count[at]
+        found = self._kept[:at] & (self._first[:at] == self._first[at]) & within & (equal | ~same_length)
+        return [int(place) for place in np.flatnonzero(found)]
 
 
 def _is_prefix(shorter: Values, longer: Values) -> bool:

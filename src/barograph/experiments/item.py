@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,20 +89,31 @@ class Item:
     relations: Sequence[tuple[str, str]] = ()
 
 
-def items_by_id(connection: Connection, ids: Sequence[int]) -> list[Item]:
-    """Return the items with these row numbers, in that order."""
+def items_by_id(
+    connection: Connection, ids: Sequence[int], *, metrics: Collection[str] | None = None
+) -> list[Item]:
+    """Return the items with these row numbers, in that order.
+
+    Args:
+        connection: Connection to the catalog.
+        ids: The row numbers.
+        metrics: Names of the metrics to load, for speed; None: all.
+    """
     found: dict[int, Item] = {}
     for some in in_parts(ids, _AT_ONCE):
-        found.update(_some(connection, some))
+        found.update(_some(connection, some, metrics))
     return [found[number] for number in ids if number in found]
 
 
-def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
+def _some(connection: Connection, ids: Sequence[int], metrics: Collection[str] | None) -> dict[int, Item]:
     def rows(table: Table, *order: ColumnElement[Any]) -> Iterator[RowMapping]:
         return iter(connection.execute(select(table).where(table.c.item_id.in_(ids)).order_by(*order)).mappings())
 
-    items = {row["id"]: row for row in connection.execute(select(ITEMS).where(ITEMS.c.id.in_(ids))).mappings()}
-    named = named_of(connection, ids)
+    found = connection.execute(select(ITEMS).where(ITEMS.c.id.in_(ids)))
+    columns = list(found.keys())
+    # Not `mappings()`, which would take longer than the query for very many items.
+    items: dict[int, dict[str, Any]] = {row.id: dict(zip(columns, row, strict=True)) for row in found}
+    named = named_of(connection, ids, metrics=metrics)
     notes = _grouped(rows(NOTES, NOTES.c.position))
     links = _grouped(rows(LINKS, LINKS.c.name))
     findings = _grouped(rows(FINDINGS, FINDINGS.c.step))
@@ -120,7 +131,7 @@ def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
     ) for number, row in items.items()}
 
 
-def _facts(row: RowMapping) -> dict[str, Any]:
+def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
     facts = {name: value for name, value in row.items() if name not in ("id", "uid", "kind", "name")}
     return {**facts, "variables": json.loads(row["variables"])}
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, select
 
 from barograph.experiments.packing import metrics_in, numbers_in, texts_in
@@ -25,15 +26,18 @@ class Named:
     tags: Mapping[str, str]
 
 
-def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
+def named_of(
+    connection: Connection, ids: Sequence[int], *, metrics: Collection[str] | None = None
+) -> dict[int, Named]:
     """Return parameters, tags and metrics of each item.
 
     Args:
         connection: Connection to the catalog.
         ids: Row numbers of the items, as many as fit into one statement.
+        metrics: Names of the metrics to load; None: all.
     """
     parameters: dict[int, dict[int, Any]] = {}
-    metrics: dict[int, dict[int, MetricSummary]] = {}
+    summaries: dict[int, dict[int, MetricSummary]] = {}
     tags: dict[int, dict[int, str]] = {}
     sheets = connection.execute(select(SHEETS).where(SHEETS.c.item_id.in_(ids))).all()
     for item, name, type_, number in numbers_in(sheet.numbers for sheet in sheets).tolist():
@@ -42,13 +46,17 @@ def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
         parameters.setdefault(sheet.item_id, {}).update((int(name), value) for name, value in others.items())
         tags[sheet.item_id] = {int(name): text for name, text in tagged.items()}
     packed = connection.execute(select(METRIC_SHEETS.c.data).where(METRIC_SHEETS.c.item_id.in_(ids))).scalars()
-    for item, name, last, least, greatest, mean, std, count, first_step, last_step in metrics_in(packed).tolist():
-        metrics.setdefault(item, {})[name] = MetricSummary(
+    records = metrics_in(packed)
+    if metrics is not None:
+        wanted = connection.execute(select(NAMES.c.id).where(NAMES.c.text.in_(list(metrics)))).scalars().all()
+        records = records[np.isin(records["name"], wanted)]
+    for item, name, last, least, greatest, mean, std, count, first_step, last_step in records.tolist():
+        summaries.setdefault(item, {})[name] = MetricSummary(
             last=last, min=least, max=greatest, mean=mean, std=std, count=count, first_step=first_step,
             last_step=last_step)
-    texts = names_of(connection, {name for group in (parameters, metrics, tags) for named in group.values()
+    texts = names_of(connection, {name for group in (parameters, summaries, tags) for named in group.values()
                                   for name in named})
-    return {item: Named(*(_by_text(group.get(item, {}), texts) for group in (parameters, metrics, tags)))
+    return {item: Named(*(_by_text(group.get(item, {}), texts) for group in (parameters, summaries, tags)))
             for item in ids}
 
 

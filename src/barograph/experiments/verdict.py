@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,7 @@ def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float
     return mean, mean - half, mean + half
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(share: float, freedom: float) -> float:
     """Return the quantile of Student's t distribution.
 

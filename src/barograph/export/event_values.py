@@ -62,7 +62,7 @@ class EventValues:
         return summary_event(finding.opened_unix, finding.opened_step, [text(tag, "\n\n".join(_said(finding)))])
 
 
-def speaker(finding: Finding, workers: list[str]) -> str:
+def reporting_worker(finding: Finding, workers: list[str]) -> str:
     """Return the worker whose directory shows a finding; "" if there are no workers.
 
     A group of ranks has no records of its own, so its first rank is used.

@@ -13,7 +13,7 @@ from typing import Any
 
 from barograph.errors import ExportError
 from barograph.export.event_folders import EventFolders
-from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
+from barograph.export.event_values import NUMBER_KINDS, EventValues, reporting_worker
 from barograph.export.tensor_rows import TENSOR_KINDS, tensor_rows
 from barograph.model.key import Kind
 from barograph.runs.reading.reader import RunReader
@@ -97,7 +97,7 @@ class _Writing:
             done += 1
             self._on_progress(done, total)
         for finding in self._run.findings:
-            self._put(speaker(finding, self._workers), finding.mode.value, self.values.finding(finding))
+            self._put(reporting_worker(finding, self._workers), finding.mode.value, self.values.finding(finding))
         for folder in [*self._waiting]:
             self._flush(folder)
 

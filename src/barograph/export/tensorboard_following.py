@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
+from barograph.export.event_values import NUMBER_KINDS, EventValues, reporting_worker
 from barograph.export.lasting_folders import LastingFolders
 from barograph.export.restarts import Restart, Restarts, trains
 from barograph.export.tensor_rows import TENSOR_KINDS, TensorRow
@@ -146,7 +146,7 @@ class TensorboardFollower:
                 continue
             self._told[finding.id] = finding.state.value
             # Written again when it closes.
-            self._put(speaker(finding, self._workers), finding.mode, self._values.finding(finding))
+            self._put(reporting_worker(finding, self._workers), finding.mode, self._values.finding(finding))
 
     def _put(self, worker: str, mode: Mode, event: bytes) -> None:
         self._folders.put(self._folder(worker, mode), event)

@@ -22,43 +22,51 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from barograph.errors import BarographError, JobError, SettingsError, StoreError, StoreFull
+from barograph.errors import (
+    BarographError,
+    JobError,
+    SettingsError,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.ending import Cancelled, EndRequest
-from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
+from barograph.jobs.engines.engine import INSTANCE_VARIABLE
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
+from barograph.jobs.instance_limits import InstanceLimits
 from barograph.jobs.instance_log import InstanceLog
-from barograph.jobs.isolation import Confinement, confined
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
-from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
 from barograph.jobs.patience import Patience
-from barograph.jobs.requirements import Requirements, requirements_of
+from barograph.jobs.peers import Peers
+from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import Script, Trained, recording_environment
-from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
-from barograph.jobs.unable import not_the_users_fault
+from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
 from barograph.machine.host import interface_of
-from barograph.machine.marked import kill_marked
+from barograph.machine.marked import kill_unmarked_below
 from barograph.processes.command import Command
+from barograph.processes.orphans import adopt_orphans, reap_orphans
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.claim import begin_attempt
 from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
+from barograph.store.failures import UNREACHABLE
 from barograph.store.urls import store_from_url
-from barograph.watch.figures import size
 
 if TYPE_CHECKING:
     from barograph.jobs.data.delivery import Delivery
@@ -69,7 +77,8 @@ _PORTS = 16
 """Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
 _SYNC_SECS = 10.0
 _RETRY_SECS = 5.0
-_PEERS_SECS = 600.0
+_REACH_SECS = 20.0
+"""How long an instance tries to reach the store when it begins. With three attempts, a job fails after two minutes."""
 _MOST_UPLOADS = 5
 """Tries to store checkpoints that something still writes after the end of the script."""
 _DISK_FULL = os.strerror(errno.ENOSPC)
@@ -85,16 +94,18 @@ class Agent:
         work: Directory for the instance.
         cache: Directory that the jobs of this machine share.
         patience: How it waits for a store that is unreachable.
+        end_strays: Ends processes of the script that cannot be recognized as such.
     """
 
     def __init__(
         self, store: Store, attempt: int, index: int, work: Path, cache: Path, *,
-        patience: Patience | None = None,
+        patience: Patience | None = None, end_strays: Callable[[], object] = lambda: None,
     ) -> None:
         self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
         self._layout = InstanceLayout(work)
         self._events = EventLog(store, instance_folder(attempt, index))
         self._patiently = patience or Patience()
+        self._end_strays = end_strays
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
         self._sync_at = self._store_at = 0.0
@@ -110,10 +121,11 @@ class Agent:
 
         Raises:
             NotLeading: Another agent runs this instance.
+            Unable: The store could not be reached at the beginning.
             StoreError: The store was unreachable for ten minutes.
         """
         port = free_ports(_PORTS)
-        self._note("ready", **asdict(this_process()), address=_address(), port=port)
+        self._begin(port)
         ended = self._to_the_end(port)
         ended = replace(ended, reason=self._secrets.hide(ended.reason))
         with contextlib.suppress(StoreFull):
@@ -124,6 +136,16 @@ class Agent:
             self._make_room()
             self._note("ended", **asdict(ended))
         return ended
+
+    def _begin(self, port: int) -> None:
+        """Write the first event. A store that cannot be reached from this machine will not be reached later."""
+        try:
+            self._patiently(lambda: self._events.append("ready", **asdict(this_process()), address=_address(),
+                                                        port=port), most_unreachable_secs=_REACH_SECS)
+        except (StoreUnavailable, StoreDenied) as error:
+            why = str(error).removeprefix(UNREACHABLE).strip()
+            raise Unable(f"Cannot reach {self._store.url} from this instance. Check its network and its credentials. "
+                         f"{why}") from error
 
     def _make_room(self) -> None:
         """Delete what would be deleted after the end: the store may be on the same disk."""
@@ -165,8 +187,10 @@ class Agent:
             archive = self._eventually(lambda: bytes(self._store.get(f"{CODE}.{submission.code}")))
             with not_the_users_fault():
                 unpack(archive, self._layout.code)
-        place = Place(self._index, self._peers(spec.instances),
-                      port if self._index == 0 else self._eventually(self._first_port), interface_of(_address()))
+        peers = Peers(self._store, self._attempt, spec.instances)
+        addresses = peers.addresses(self._index, _address(), self._end.check)
+        place = Place(self._index, addresses, port if self._index == 0 else self._eventually(peers.first_port),
+                      interface_of(_address()))
         write_config(self._layout, spec, place)
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
         if self._attempt:
@@ -192,33 +216,44 @@ class Agent:
         self._end.check()
         python = self._python(submission)
         plan = self._plan(submission, place, going_on, python)
-        limits = [self._confined(command, spec, place) for command in plan.commands]
+        limits = InstanceLimits(self._layout, spec, place, end_strays=self._end_strays)
+        commands = [limits.confined(command) for command in plan.commands]
         self._end.check()
         self._note("training")
-        trained = self._train(submission, [item.command for item in limits], sync, deliveries)
+        try:
+            trained = self._train(submission, commands, sync, deliveries)
+            return self._after(trained, limits, sync, deliveries, going_on)
+        finally:
+            limits.end_leftovers()
+
+    def _after(
+        self, trained: Trained, limits: InstanceLimits, sync: CheckpointSync,
+        deliveries: list[Delivery], going_on: Resuming,
+    ) -> Ended:
+        """Store what the script left; return how it ended."""
         code = trained.code
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:
             self._note("uploading", waits_for_room=code == 0)
+            if code == 0 and not self._end.asked.is_set():
+                # What the script left running may write to its outputs.
+                limits.end_leftovers()
             self._store_all(trained, sync)
         except (StoreFull, SettingsError) as error:
             if code == 0:
                 raise
             self._say(f"files of the script were not stored: {error}")
-        if code != 0 and any(item.was_out_of_memory() for item in limits):
-            return Ended(Outcome.SCRIPT, code, f"The script used more than its {size(spec.memory_bytes)} of memory. "
-                                               "Raise --memory, or make the batches smaller.")
+        if code != 0 and (why := limits.memory_reason()):
+            return Ended(Outcome.SCRIPT, code, why)
         return self._ended(trained, going_on)
 
     def _store_all(self, trained: Trained, sync: CheckpointSync) -> None:
         """Store the checkpoints and, unless there is no time, what the script left."""
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
-        if waits and not self._end.asked.is_set():
-            # What the script left running may write there. It has closed its recording, which also has processes.
-            kill_marked("SM_MODEL_DIR", str(self._layout.model))
         any(self._patiently(sync.upload, waits_for_room=waits) for _ in range(_MOST_UPLOADS))
+        self._tell_problems(sync)
         if has_time:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
                             waits_for_room=waits)
@@ -275,37 +310,19 @@ class Agent:
         found = requirements_of(self._layout.code, submission.spec.requirements)
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
-        from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
+        from barograph.jobs.script_python import ScriptPython  # loaded here: most scripts use this Python's packages
 
         self._note("preparing")
-        with not_the_users_fault():
-            try:
-                prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
-                                   cache=self._cache / "environments", progress=self._say, cancelled=self._end.poll)
-            except JobError:
-                self._end.check()
-                raise
-        self._eventually(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
-        return str(prepared.python)
+        return str(ScriptPython(
+            self._store, self._index, self._layout.code, self._cache / "environments", end=self._end,
+            eventually=self._eventually, say=self._say).prepare(found))
 
-    def _pins(self, found: Requirements) -> str:
-        """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
-        while True:
-            pins = self._eventually(lambda: known_pins(self._store, found, self._layout.code))
-            if pins is not None or self._index == 0:
-                return pins or ""
-            self._end.check(_TURN_SECS)
+    def _tell_problems(self, sync: CheckpointSync) -> None:
+        for problem in sync.new_problems():
+            self._say(problem)
 
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
-
-    def _confined(self, command: Command, spec: JobSpec, place: Place) -> Confinement:
-        """Return a command with the limits of the instance."""
-        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
-        return confined(
-            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
-            cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
-            no_network=spec.no_network, hosts=dict(zip(place.hosts, place.addresses, strict=True)))
 
     def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
         """Return the commands that start the script here."""
@@ -340,7 +357,9 @@ class Agent:
             self._heartbeat.beat(opened_epochs=opened_epochs)
             if now >= self._sync_at:
                 self._sync_at = now + _SYNC_SECS
+                reap_orphans()
                 sync.upload(is_stopping=self._end.asked.is_set)
+                self._tell_problems(sync)
         except StoreError:
             # What was not written is written later. Each try may take seconds, in which no notice is seen.
             self._store_at = time.monotonic() + _RETRY_SECS
@@ -357,23 +376,6 @@ class Agent:
         why = f": {why}" if why else "."
         return Ended(Outcome.SCRIPT, trained.code, f"The script {ended_reason(trained.code)}{why}")
 
-    def _peers(self, count: int) -> tuple[str, ...]:
-        """Return the addresses of all instances, once all are ready."""
-        found: dict[int, str] = {self._index: _address()}
-        deadline = time.monotonic() + _PEERS_SECS
-        while len(found) < count:
-            for index in set(range(count)) - set(found):
-                with contextlib.suppress(StoreError):
-                    for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
-                        found[index] = str(event.data["address"])
-            self._end.check(_TURN_SECS / 2)
-            if time.monotonic() > deadline:
-                missing = sorted(set(range(count)) - set(found))
-                raise StoreError(f"Instance {missing[0] + 1} of {count} was not ready within {_PEERS_SECS:g} s.")
-        return tuple(found[index] for index in range(count))
-
-    def _first_port(self) -> int:
-        return int(EventLog(self._store, instance_folder(self._attempt, 0)).new()[0].data["port"])
 
 def _address() -> str:
     return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"
@@ -381,13 +383,18 @@ def _address() -> str:
 
 def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:
     """Run an instance; return 0 if all that happened is in the store."""
-    agent = Agent(store_from_url(url), attempt, index, work, cache)
+    adopt_orphans()
+    agent = Agent(store_from_url(url), attempt, index, work, cache,
+                  end_strays=partial(kill_unmarked_below, os.getpid(), INSTANCE_VARIABLE))
     signal.signal(signal.SIGTERM, agent.ask_to_end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         agent.run()
     except NotLeading:
         print("Another agent runs this instance.", file=sys.stderr)
+        return 1
+    except BarographError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)  # the last line is the reason of the engine
         return 1
     return 0
 

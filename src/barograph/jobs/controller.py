@@ -1,6 +1,6 @@
 """The controller of a user's jobs on this machine: one process that manages them all, and ends when none is left.
 
-    python -m barograph.jobs.controller HOME [--announced ENGINE]
+    python -m barograph.jobs.controller HOME [--announced ENGINE | --succeeds]
 
 It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
 which goes on from the events in the stores: agents and scripts do not notice.
@@ -16,15 +16,23 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from barograph.errors import BarographError, DamagedChunk, StoreError
-from barograph.jobs.controller_process import ANNOUNCED, Announcement, controller_lock
+from barograph.jobs.controller_process import (
+    ANNOUNCED,
+    SUCCEEDS,
+    Announcement,
+    controller_lock,
+    successor_lock,
+)
 from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.engines import engines
+from barograph.jobs.handover import ask_for_handover, is_asked, note_running
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.leftovers import remove_leftovers
 from barograph.jobs.managed_job import PROBLEM, ManagedJob
 from barograph.jobs.state import state_after
+from barograph.machine.host_lock import HostLock
 from barograph.model.clock import Clock, SystemClock
 from barograph.provenance.secrets import Secrets
 from barograph.store.urls import store_from_url
@@ -34,6 +42,7 @@ _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
 _LEFTOVERS_SECS = 2.0
 _SOON_SECS = 0.1
+_HANDOVER_SECS = 60.0
 _FRESH_SECS = 10.0
 """How long a job that begins to wait is looked at as often as one that runs: instances may be free."""
 
@@ -188,21 +197,40 @@ class Controller:
 
 
 def main(path: str, *words: str) -> int:
-    """Manage the jobs of a directory until none is left, and none is announced."""
+    """Manage the jobs of a directory until none is left, and none is announced, or a newer version takes over."""
     home = JobsHome(path)
     lock, job = controller_lock(home), Announcement(ANNOUNCED in words)
-    engine = words[-1] if words else ""
+    engine = words[-1] if ANNOUNCED in words else ""
+    if SUCCEEDS in words and not _take_over(home, lock):
+        return 0
     while True:
         is_expected = job.is_expected()
         if lock.take():
+            note_running(home)
             _manage(home, job, engine)
             lock.release()
+            if is_asked(home):
+                return 0
             if all(record.over for record in home.all()):
                 return 0  # a job that was added while the lock was held is not left without a controller
         elif not is_expected:
             return 0  # the other controller sees the job
         else:
             job.is_expected(_IDLE_TURN_SECS)
+
+
+def _take_over(home: JobsHome, lock: HostLock) -> bool:
+    """Take the lock from a controller of an older version, unless another process does; return whether it is taken."""
+    ours = successor_lock(home)
+    if not ours.take():
+        return False
+    ask_for_handover(home)
+    deadline = time.monotonic() + _HANDOVER_SECS
+    while not lock.take() and time.monotonic() < deadline:
+        time.sleep(_IDLE_TURN_SECS / 10)
+    is_taken = lock.take()
+    ours.release()
+    return is_taken
 
 
 def _log(text: str) -> None:
@@ -215,7 +243,7 @@ def _manage(home: JobsHome, job: Announcement, engine: str) -> None:
     controller.prepare(engine)
     while True:
         is_expected = job.is_expected()  # first: a job that was announced is seen by the turn below
-        if not controller.turn() and not is_expected:
+        if (not controller.turn() and not is_expected) or is_asked(home):
             break
         pause = 0.0 if controller.has_decided else _TURN_SECS if controller.is_busy else _IDLE_TURN_SECS
         if is_expected:

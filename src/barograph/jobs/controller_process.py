@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from barograph.jobs.handover import is_older_running
 from barograph.jobs.home import JobsHome
 from barograph.machine.host_lock import HostLock
 from barograph.processes.command import own_module
@@ -19,6 +20,8 @@ ANNOUNCED = "--announced"
 
 The argument after it is the engine of that job.
 """
+SUCCEEDS = "--succeeds"
+"""Argument of the controller: it takes over from one of an older version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ def controller_lock(home: JobsHome) -> HostLock:
     """Return the lock that the controller holds."""
     home.path.mkdir(parents=True, exist_ok=True)
     return HostLock("jobs", home.path)
+
+
+def successor_lock(home: JobsHome) -> HostLock:
+    """Return the lock that a controller holds while it waits for one of an older version to end."""
+    return HostLock("successor", home.path)
 
 
 def announce(home: JobsHome, engine: str = "") -> None:
@@ -77,6 +85,8 @@ def dismiss(home: JobsHome) -> bool:
 def ensure_controller(home: JobsHome) -> bool:
     """Start a controller unless one runs or there is nothing to do; return whether one was started.
 
+    If the one that runs has an older version, one is started that takes over.
+
     Raises:
         OSError: It cannot be started.
     """
@@ -84,11 +94,10 @@ def ensure_controller(home: JobsHome) -> bool:
         return True
     if all(record.over for record in home.all()) and not _has_more(home):
         return False
-    lock = controller_lock(home)
-    if not lock.take():
+    is_running = not _is_free(controller_lock(home))
+    if is_running and not (is_older_running(home) and _is_free(successor_lock(home))):
         return False
-    lock.release()
-    _started(home).let_go()
+    _started(home, *([SUCCEEDS] if is_running else [])).let_go()
     return True
 
 
@@ -109,6 +118,12 @@ class Announcement:
         return self._is_expected
 
 
+def _is_free(lock: HostLock) -> bool:
+    is_free = lock.take()
+    lock.release()
+    return is_free
+
+
 def _has_more(home: JobsHome) -> bool:
     """Return whether instances are kept, or a killed process left something."""
     # Loaded here, because a command that has submitted a job does not need it.
@@ -124,4 +139,4 @@ def _started(home: JobsHome, *words: str) -> LocalProcess:
         with contextlib.suppress(OSError):  # a full disk
             log = stack.enter_context(home.controller_log.open("ab"))
         return LocalProcess(own_module("barograph.jobs.controller", str(home.path), *words),
-                            stdin=PIPE if words else DEVNULL, stdout=log, stderr=log)
+                            stdin=PIPE if ANNOUNCED in words else DEVNULL, stdout=log, stderr=log)

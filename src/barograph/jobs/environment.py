@@ -340,8 +340,9 @@ def _add_barograph(place: Path) -> None:
     notes = packages / f"barograph-{distribution.version}.dist-info"
     remove(notes)
     notes.mkdir()
-    for name in ("METADATA", "entry_points.txt"):
-        (notes / name).write_text(distribution.read_text(name) or "", encoding="utf-8")
+    for name in ("METADATA", "entry_points.txt", "direct_url.json"):
+        if text := distribution.read_text(name):
+            (notes / name).write_text(text, encoding="utf-8")
     (notes / "RECORD").write_text("", encoding="utf-8")
 
 

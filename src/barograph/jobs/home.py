@@ -7,6 +7,7 @@
     kept/NAME.json      see `keeping`
     cache/              environments and data that jobs share
     controller.log      what the controller prints
+    controller.json     see `handover`
 """
 
 from __future__ import annotations

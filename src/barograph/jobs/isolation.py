@@ -19,6 +19,7 @@ from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
+from barograph.watch.figures import size
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBED = ("network",)
@@ -89,6 +90,8 @@ def confined(
 ) -> Confinement:
     """Return a command with limits. Commands with one directory share the limit of memory.
 
+    Where this machine has control groups, they are in one, with all that they start, also without a limit.
+
     Start the command in a session of its own. Nothing outlives it but a control group, which `clean_up` removes.
 
     Args:
@@ -115,8 +118,8 @@ def confined(
     settings: dict[str, object] = {}
     if cpu_set:
         settings["cpu_set"] = sorted(cpu_set)
-    if memory_bytes is not None:
-        settings |= _memory_settings(directory, memory_bytes)
+    if memory_bytes is not None or available.has_memory_groups:
+        settings |= _group_settings(directory, memory_bytes)
     if no_network:
         settings["network"] = "new" if network_of is None else network_of
     if hosts and sys.platform == "linux" and os.path.isfile("/etc/hosts"):
@@ -183,8 +186,12 @@ def was_out_of_memory(directory: Path) -> bool:
 
 
 def memory_reason(limit_bytes: int) -> str:
-    """Return the reason of an instance that was out of memory, with what to do."""
-    return f"The instance used more than its {limit_bytes / 2**30:.3g} GiB of memory and was ended. Raise --memory."
+    """Return why a script was killed that used too much memory, and what to do; 0: it had no limit."""
+    if not limit_bytes:
+        return ("The script was killed because the memory of the machine was full. Make the batches smaller, or give "
+                "each job its share with --memory.")
+    return (f"The script used more than its {size(limit_bytes)} of memory and was killed. Raise --memory, or make the "
+            "batches smaller.")
 
 
 def clean_up(directory: Path) -> None:
@@ -204,20 +211,20 @@ def clean_up(directory: Path) -> None:
     (directory / _RECORD).unlink(missing_ok=True)
 
 
-def _memory_settings(directory: Path, limit_bytes: int) -> dict[str, object]:
+def _group_settings(directory: Path, limit_bytes: int | None) -> dict[str, object]:
     mark = directory / _MARK
+    mark.unlink(missing_ok=True)
     group = memory_group(f"barograph-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:24]}")
     if group is not None:
-        mark.unlink(missing_ok=True)
         # First the note: whoever is killed between the two lines leaves nothing that nobody knows of.
         (directory / _RECORD).write_text(json.dumps([os.fspath(group.path)]), encoding="utf-8")
         with contextlib.suppress(OSError):
             group.create(limit_bytes)
             return {"procs": os.fspath(group.procs)}
         clean_up(directory)
-    mark.unlink(missing_ok=True)
-    return {"watcher": [sys.executable, "-I", "-c", _WATCH, os.fspath(_SOURCES), "{pid}", str(limit_bytes),
-                        os.fspath(mark)]}
+        mark.unlink(missing_ok=True)
+    return {} if limit_bytes is None else {"watcher": [
+        sys.executable, "-I", "-c", _WATCH, os.fspath(_SOURCES), "{pid}", str(limit_bytes), os.fspath(mark)]}
 
 
 def _hosts_file(directory: Path, hosts: Mapping[str, str]) -> str:

@@ -32,6 +32,19 @@ def known_pins(store: Store, requirements: Requirements, directory: Path) -> str
     return str(body["pins"]) if body.get("digest") == content_digest(requirements, directory) else None
 
 
+def pins_of(store: Store) -> str | None:
+    """Return the versions that the script of a job ran with; None if it had no environment of its own.
+
+    Raises:
+        DamagedChunk: They are damaged.
+        StoreError: The store cannot be read.
+    """
+    try:
+        return str(unsealed(store.get(PACKAGES), PACKAGES)["pins"])
+    except ObjectNotFound:
+        return None
+
+
 def write_pins(store: Store, requirements: Requirements, directory: Path, pins: str) -> None:
     """Write the versions that were resolved, unless some were.
 

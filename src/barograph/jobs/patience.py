@@ -28,7 +28,8 @@ class Patience:
         self._wait, self._clock = wait, clock
 
     def __call__(
-        self, do: Callable[[], _T], *, check: Callable[[], object] = lambda: None, waits_for_room: bool = True
+        self, do: Callable[[], _T], *, check: Callable[[], object] = lambda: None, waits_for_room: bool = True,
+        most_unreachable_secs: float = _MOST_SECS,
     ) -> _T:
         """Return what `do` returns.
 
@@ -36,16 +37,20 @@ class Patience:
             do: What to do. It may be done twice.
             check: Called before each pause; ends the waiting if it raises.
             waits_for_room: Also wait for a store that is full.
+            most_unreachable_secs: How long the store may be unreachable.
 
         Raises:
             StoreError: The store was unreachable all the time, or it fails otherwise.
         """
-        deadline, pause = self._clock() + _MOST_SECS, _FIRST_PAUSE_SECS
+        began, pause = self._clock(), _FIRST_PAUSE_SECS
         while True:
             try:
                 return do()
-            except (StoreUnavailable, StoreFull) as error:
-                if self._clock() >= deadline or (isinstance(error, StoreFull) and not waits_for_room):
+            except StoreUnavailable:
+                if self._clock() - began >= most_unreachable_secs:
+                    raise
+            except StoreFull:
+                if not waits_for_room or self._clock() - began >= _MOST_SECS:
                     raise
             check()
             self._wait(pause)

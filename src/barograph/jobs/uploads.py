@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from barograph.errors import ObjectNotFound
+from barograph.errors import ObjectNotFound, SettingsError
 from barograph.jobs.layout import InstanceLayout
 from barograph.runs.format.layout import JOB, MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.store.base import Store
 from barograph.store.inside import Inside
 from barograph.store.streaming import put_parts
+from barograph.watch.figures import count
 
 CHECKPOINTS = f"{JOB}/checkpoints"
 _INDEX = "index.json"
 _PART_BYTES = 2**20
+_BACKSLASH = "\\"
+"""Separates folders on Windows, so that no name with it can be restored."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.+=@/-]{1,200}")
 _Stamp = tuple[int, int, int]
 """Size, time of the last change, and number of a file."""
 
@@ -27,10 +32,11 @@ _Stamp = tuple[int, int, int]
 def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: float) -> int:
     """Store the model and the output of an instance as artifacts of the run; return how many files there are.
 
-    The files of the first instance are called `model/…` and `output/…`, those of others `algo-2/model/…`.
+    The files of the first instance are called `model/…` and `output/…`, those of others `algo-2/model/…`. Line breaks,
+    backslashes and the like are stored as in URLs: `model/a%0Ab`.
 
     Raises:
-        SettingsError: A file changed meanwhile, or has an impossible name.
+        SettingsError: A file changed meanwhile, or cannot be read; those that can are stored.
         StoreError: The store rejects it.
     """
     found = [(path, f"{folder}/{path.relative_to(top).as_posix()}")
@@ -48,9 +54,19 @@ def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: 
 
     root, uid = root_of(run), manifest_from_bytes(run.get(MANIFEST), MANIFEST).run_id
     prefix = f"algo-{index + 1}/" if index else ""
-    links = [artifact_of(root, path, prefix + name, media_type="", copy=True) for path, name in found]
-    Journal(run, JOURNAL_OF_RUN).write([Entry(uid, Verb.OUTPUT, asdict(link), now_unix) for link in links])
+    readable = [(path, name) for path, name in found if os.access(path, os.R_OK)]
+    links = [artifact_of(root, path, prefix + _escaped(name), media_type="", copy=True) for path, name in readable]
+    if links:
+        Journal(run, JOURNAL_OF_RUN).write([Entry(uid, Verb.OUTPUT, asdict(link), now_unix) for link in links])
+    if unreadable := [_escaped(name) for path, name in found if (path, name) not in readable]:
+        raise SettingsError(f"{count(len(unreadable), 'output')} of the script cannot be read, such as "
+                            f"{unreadable[0]}. Change the permissions in the script.")
     return len(links)
+
+
+def _escaped(name: str) -> str:
+    return "".join(letter if letter.isprintable() and letter != "\\" else
+                   "".join(f"%{byte:02X}" for byte in os.fsencode(letter)) for letter in name)
 
 
 def _parts_of_file(path: Path) -> Iterator[bytes]:
@@ -76,6 +92,8 @@ class CheckpointSync:
         self._objects: dict[tuple[str, _Stamp], str] = {}
         # Of two agents of this instance, neither replaces what the other one stored.
         self._mine, self._stored = secrets.token_hex(4), 0
+        self._left_out: set[str] = set()
+        self._told: set[str] = set()
 
     def download(self) -> int:
         """Bring the files of the last attempt; return how many there are.
@@ -117,9 +135,17 @@ class CheckpointSync:
             self._store.delete(place)
         return True
 
+    def new_problems(self) -> list[str]:
+        """Return the files that are not stored, each once, as sentences."""
+        new = sorted(self._left_out - self._told)
+        self._told |= self._left_out
+        return [f"The checkpoint file {_escaped(name)} is not stored: "
+                f"{'its name has a backslash' if _BACKSLASH in name else 'it cannot be read'}." for name in new]
+
     def _store_file(self, name: str, stamp: _Stamp) -> bool:
         """Store a file; return whether it stayed the same meanwhile."""
-        place = f"{self._folder}/{self._mine}-{self._stored:06d}/{name}"
+        # The index has the real name, which may be one that no store accepts.
+        place = f"{self._folder}/{self._mine}-{self._stored:06d}/{name if _PLAIN.fullmatch(name) else 'file'}"
         self._stored += 1
         try:
             put_parts(self._store, place, _parts_of_file(self._directory / name))
@@ -132,8 +158,13 @@ class CheckpointSync:
         found: dict[str, _Stamp] = {}
         for folder, _, names in os.walk(self._directory):
             for path in (Path(folder, name) for name in names):
-                if (stamp := _stamp_of(path)) is not None:
-                    found[path.relative_to(self._directory).as_posix()] = stamp
+                if (stamp := _stamp_of(path)) is None:
+                    continue
+                name = path.relative_to(self._directory).as_posix()
+                if os.access(path, os.R_OK) and _BACKSLASH not in name:
+                    found[name] = stamp
+                elif path.exists():
+                    self._left_out.add(name)
         return dict(sorted(found.items()))
 
     def _index(self) -> dict[str, str]:

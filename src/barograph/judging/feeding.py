@@ -20,7 +20,7 @@ _BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VIT
 
 _TORCH, _KERAS, _JAX, _MXNET = "PyTorch", "Keras", "JAX", "MXNet"
 _NETWORKS_OF_SKLEARN, _TREES = "the networks of scikit-learn", "boosted trees"
-TOLD_OF: Mapping[Fact, tuple[str, ...]] = {
+FRAMEWORKS_OF: Mapping[Fact, tuple[str, ...]] = {
     **dict.fromkeys(Fact, (_TORCH,)),
     Fact.LAYERS_IN_EVAL: (_TORCH, _KERAS, _MXNET),
     Fact.LAYERS_IN_TRAIN: (_TORCH, _KERAS, _MXNET),
@@ -66,7 +66,7 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
     # Few trainings record the facts requested together with the loss, so the loss is what is missing.
     kinds = frozenset().union(*(need.kinds - {Kind.FACT} if Kind.LOSS in need.kinds else need.kinds for need in unmet))
-    if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
+    if kinds & OF_TREES or (Kind.FACT in kinds and frameworks_with(unmet) == (_TREES,)):
         return Unmet.NOT_APPLICABLE, "Boosted trees only."
     if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
         return Unmet.NOT_APPLICABLE, "NVIDIA GPUs only; none was in use, or machine_hz is 0."
@@ -79,7 +79,7 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool
     if modes == {Mode.EVAL} and not evaluated:
         return Unmet.NEEDS_SETTING, EVALUATE
     if kinds == {Kind.FACT}:
-        return Unmet.NOT_APPLICABLE, f"None was found; recorded for {_listed(told_of(unmet))}."
+        return Unmet.NOT_APPLICABLE, f"None was found; recorded for {_listed(frameworks_with(unmet))}."
     if modes == {Mode.EVAL}:
         return Unmet.NOT_APPLICABLE, "The evaluations of this run have none of it."
     return _of_losses(kinds, around) or _of_tensors(kinds, around)
@@ -109,10 +109,10 @@ def _of_tensors(kinds: frozenset[Kind], around: frozenset[Kind]) -> tuple[Unmet,
     return Unmet.NEEDS_SETTING, PRESET
 
 
-def told_of(needs: Iterable[Selection]) -> tuple[str, ...]:
+def frameworks_with(needs: Iterable[Selection]) -> tuple[str, ...]:
     """Return the trainings that record any of the needed facts, in a fixed order."""
     wanted = [name for need in needs if Kind.FACT in need.kinds for name in need.include]
-    found = {where for fact, places in TOLD_OF.items() for where in places
+    found = {where for fact, places in FRAMEWORKS_OF.items() for where in places
              if any(fnmatchcase(fact.value, name) for name in wanted)}
     return tuple(where for where in (_TORCH, _KERAS, _JAX, _MXNET, _NETWORKS_OF_SKLEARN, _TREES) if where in found)
 

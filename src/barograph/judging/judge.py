@@ -69,7 +69,7 @@ class Judge:
             if self._calls & (self._calls - 1) == 0:
                 # Often at first, then more and more rarely: this checks the rule, not each step.
                 _check_plain(memory, "memory")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may be anybody's, and may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party rules may raise anything
             self._memories = {}
             self.broken = f" at step {view.step.number} of {view.group}: {type(error).__name__}: {error}"
             return [], [self._broken_text()]
@@ -159,13 +159,13 @@ class Judge:
             need.look(view)
         self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
-    def _explain(self, said: Unjudged, view: StepView) -> None:
+    def _explain(self, unjudged: Unjudged, view: StepView) -> None:
         """Keep the reason why the rule could not evaluate, unless it ever could."""
-        if self._judged or said.reason == self._unjudged_reason:
+        if self._judged or unjudged.reason == self._unjudged_reason:
             return
         # A reason for a step that the rule does not apply to explains nothing.
-        if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
-            self._unjudged_reason = said.reason
+        if not self._unjudged_reason or (not unjudged.passing and any(need.meets(view) for need in self._watched)):
+            self._unjudged_reason = unjudged.reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
         if self._slow:
@@ -187,9 +187,9 @@ def identity(rule: Rule) -> dict[str, Any]:
             "parameters": rule.parameters}
 
 
-def _sorted_out(said: Iterable[Symptom | Unjudged]) -> tuple[list[Symptom], list[Unjudged]]:
+def _sorted_out(results: Iterable[Symptom | Unjudged]) -> tuple[list[Symptom], list[Unjudged]]:
     symptoms, unjudged = [], []
-    for item in said:
+    for item in results:
         if isinstance(item, Unjudged):
             unjudged.append(item)
         else:

@@ -107,7 +107,7 @@ class Magic:
 
     def _here(self, words: Sequence[str]) -> None:
         named = [name for name in words[:1] if name in COMMANDS]
-        with _told_at_once() if self.in_notebook else contextlib.nullcontext():
+        with _printed_at_end() if self.in_notebook else contextlib.nullcontext():
             try:
                 application(named or COMMANDS)(list(words), prog_name="barograph")
             except SystemExit as ended:
@@ -128,7 +128,7 @@ class Magic:
 
 
 @contextlib.contextmanager
-def _told_at_once() -> Iterator[None]:
+def _printed_at_end() -> Iterator[None]:
     """Print the output of this block at its end, because each line would be a message to the page."""
     told = io.StringIO()
     try:

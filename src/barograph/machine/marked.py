@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from barograph.processes.orphans import descendants
 
 _PATIENCE_SECS = 20.0
 _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS = 0.002, 0.05
@@ -45,12 +47,32 @@ def program_of(pid: int) -> Program | None:
         return None
 
 
+def unmarked_below(pid: int, variable: str) -> list[int]:
+    """Return the descendants of a process that do not have an environment variable: they have cleared it."""
+    sign = f"\0{variable}=".encode("utf-8", "surrogateescape")
+    found = []
+    for child in descendants(pid):
+        with contextlib.suppress(OSError):
+            if sign not in b"\0" + Path("/proc", str(child), "environ").read_bytes():
+                found.append(child)
+    return found
+
+
 def kill_marked(variable: str, prefix: str) -> int:
     """Kill the processes that `marked_processes` returns until none is left; return how many were killed."""
+    return _kill_all(lambda: marked_processes(variable, prefix))
+
+
+def kill_unmarked_below(pid: int, variable: str) -> int:
+    """Kill the processes that `unmarked_below` returns until none is left; return how many were killed."""
+    return _kill_all(lambda: unmarked_below(pid, variable))
+
+
+def _kill_all(find: Callable[[], list[int]]) -> int:
     killed: set[int] = set()
     deadline, pause = time.monotonic() + _PATIENCE_SECS, _FIRST_PAUSE_SECS
     # Again and again: a process may have started another one meanwhile.
-    while (found := marked_processes(variable, prefix)) and time.monotonic() < deadline:
+    while (found := find()) and time.monotonic() < deadline:
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""A control group that limits the memory of a group of processes on Linux.
+"""A control group on Linux: contains processes and all that they start, and may limit their memory.
 
 Source: kernel documentation, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst.
 """
@@ -28,14 +28,19 @@ class MemoryGroup:
 
     path: Path
 
-    def create(self, limit_bytes: int) -> None:
+    def create(self, limit_bytes: int | None) -> None:
         """Create the group, or set the limit of an existing one.
+
+        Args:
+            limit_bytes: Memory of its processes together; None: no limit.
 
         Raises:
             OSError: This is not allowed.
         """
         with contextlib.suppress(FileExistsError):
             self.path.mkdir()
+        if limit_bytes is None:
+            return
         if (self.path / "memory.max").exists():
             self._write("memory.max", limit_bytes)
             for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
@@ -64,26 +69,30 @@ class MemoryGroup:
         return False
 
     def remove(self, *, patience_secs: float) -> bool:
-        """Kill the processes of the group and remove it. Return whether it is gone."""
+        """Kill the processes of the group and of groups within it, and remove it. Return whether it is gone."""
         deadline = time.monotonic() + patience_secs
         while self.path.exists():
-            self._kill()
+            groups = [Path(folder) for folder, _, _ in os.walk(self.path, topdown=False)]
+            for group in groups:
+                _kill(group)
             try:
-                self.path.rmdir()
+                for group in groups:
+                    group.rmdir()
             except OSError:
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(_PAUSE_SECS)
         return True
 
-    def _kill(self) -> None:
-        with contextlib.suppress(OSError):
-            for pid in self.procs.read_text("ascii").split():
-                with contextlib.suppress(OSError):
-                    os.kill(int(pid), signal.SIGKILL)
-
     def _write(self, name: str, value: int) -> None:
         (self.path / name).write_text(str(value), encoding="ascii")
+
+
+def _kill(group: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in (group / "cgroup.procs").read_text("ascii").split():
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def memory_group(name: str, proc: Path = Path("/proc/self")) -> MemoryGroup | None:

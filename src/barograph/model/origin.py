@@ -231,10 +231,15 @@ def origin_from_json(data: Mapping[str, Any]) -> Origin:
     known = _known(Origin, data)
     if known.get("code") is not None:
         known["code"] = _code(known["code"])
-    known["packages"] = {str(name): _made(Package, item) for name, item in known.get("packages", {}).items()}
+    known["packages"] = packages_from_json(known.get("packages", {}))
     known["hardware"] = _made(Hardware, known.get("hardware", {}))
     known["data"] = tuple(_made(DataFile, item) for item in known.get("data", ()))
     return Origin(**known)
+
+
+def packages_from_json(data: Mapping[str, Any]) -> dict[str, Package]:
+    """Return packages by name from their JSON data; raises as `origin_from_json`."""
+    return {str(name): _made(Package, item) for name, item in data.items()}
 
 
 def with_options(origin: Origin, options: Mapping[str, Option]) -> Origin:

@@ -187,8 +187,8 @@ def selection_from_mapping(name: str, data: Mapping[str, Any]) -> Selection:
             modes=frozenset(Mode(mode) for mode in modes),
         ),
         histogram=Histogram[histogram.upper()],
-        units=_truth(f"{where}.units", data.get("units", False)),
-        raw=_truth(f"{where}.raw", data.get("raw", False)),
+        units=_boolean(f"{where}.units", data.get("units", False)),
+        raw=_boolean(f"{where}.raw", data.get("raw", False)),
     )
 
 
@@ -273,7 +273,7 @@ def _whole(name: str, value: Any) -> int:
     return value
 
 
-def _truth(name: str, value: Any) -> bool:
+def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise SettingsError(f"{name} is {value!r}; it must be true or false.")
     return value
@@ -327,13 +327,13 @@ def _tags(name: str, value: Any) -> dict[str, str]:
 
 
 _READERS: Mapping[str, Any] = {
-    "to": _text, "rules": _rules, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
+    "to": _text, "rules": _rules, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _boolean,
     "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
     "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
     "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
     "checkpoints": checkpoints_from,
-    "trace": _truth, "origin": _truth,
+    "trace": _boolean, "origin": _boolean,
     "experiment": _text, "trial": _text, "tags": _tags,
 }

@@ -12,21 +12,21 @@ from barograph.processes.local_process import DEVNULL, PIPE, Group, LocalProcess
 
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _WITNESS = ("/bin/sh", "-c", "ulimit -c 0; exec cat")
-"""Ends with its standard input, or by the first signal; without a core file, which SIGQUIT would leave."""
+"""Ends with its standard input, or at the first signal; without a core file, which SIGQUIT would leave."""
 
 _WITNESS_SECS = 0.3
-"""How long a signal to the whole group may take to reach the witness, too. Forwarding waits so long."""
+"""Maximum delay of a signal to the whole group until it reaches the witness. Forwarding waits this long."""
 
 
 class ForwardedSignals:
-    """Within the `with` block, signals that reach us and not the process are sent to it.
+    """Within the `with` block, forwards to the process signals that reach only us.
 
-    A signal may be sent to this process alone, or to its whole group, as a terminal, `timeout` and CI runners do. Then
-    the process has had it already. The system does not say which it was; a witness, a small process in our group to
-    which nobody sends signals alone, tells.
+    A signal may be sent to this process alone, or to its whole group, as a terminal, `timeout` and CI runners do. In
+    the second case the process already got it. The system does not tell which it was; a witness does: a small process
+    in our group to which no other process sends signals.
 
-    Enter the block before you start the process: a signal that comes in between is sent once it has started. A signal
-    that we ignore, as under nohup, stays ignored.
+    Enter the block before you start the process: a signal in between is forwarded once it has started. A signal that we
+    ignore, as under nohup, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class ForwardedSignals:
         _dismiss(self._witness)
 
     def to(self, process: LocalProcess) -> None:
-        """Forward to a process of our group, also what has come so far."""
+        """Forward signals to a process of our group, including those received so far."""
         self._process = process
         for number in self._early:
             process.send(number)
@@ -63,7 +63,7 @@ class ForwardedSignals:
             self._process.send(number)
 
     def _reached_the_group(self) -> bool:
-        # Another signal may come meanwhile, and its handler within this one: both ask the same witness.
+        # Another signal may arrive meanwhile; its handler runs within this one and uses the same witness.
         witness = self._witness
         if witness is None or witness.wait(_WITNESS_SECS) is None:
             return False
@@ -82,4 +82,4 @@ def _dismiss(witness: LocalProcess | None) -> None:
 def _new_witness() -> LocalProcess | None:
     with contextlib.suppress(OSError):
         return LocalProcess(Command(_WITNESS), stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, group=Group.OURS)
-    return None  # without a shell, a signal to the group comes twice
+    return None  # without a shell, a signal to the group arrives twice

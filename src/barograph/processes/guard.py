@@ -1,10 +1,9 @@
-"""Ends a process group when the process that started it is gone, also if that was killed.
+"""Ends a process group when the process that started it is gone, even if that was killed.
 
     python -m barograph.processes.guard GROUP
 
-Standard input is a pipe from the starter: its end without a word means that the starter is gone; a word, that the group
-needs no guard any more. A program of somebody else cannot be asked to watch its parent, as `parent.end_with_parent`
-does in ours.
+Standard input is a pipe from the starter. If it ends without data, the starter is gone; data mean that the group needs
+no guard any more. Other programs cannot watch their parent themselves, as `parent.end_with_parent` does in ours.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _GRACE_SECS = 10.0
 def main(group: int) -> None:
     """Wait until the starter is gone, then end the group: SIGTERM, and SIGKILL after ten seconds."""
     if os.fork():
-        # Nobody's child: Ray kills the children of its processes, and would kill the guard, but not the whole group.
+        # Without a parent: Ray kills the children of its processes, and would kill the guard but not the whole group.
         os._exit(0)
     while not select.select([0], [], [], _LOOK_SECS)[0]:
         if not exists(group):

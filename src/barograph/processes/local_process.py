@@ -21,6 +21,7 @@ Stream = int | IO[bytes] | None
 """Standard input or output of a process: a file, its descriptor, or one of the constants above. None: ours."""
 
 _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS = 0.01, 0.2
+_started_here: set[int] = set()
 
 
 class Group(enum.Enum):
@@ -33,7 +34,7 @@ class Group(enum.Enum):
     """Its own, in our session: it keeps the terminal's output, and Ctrl-C does not reach it."""
 
     OURS = "ours"
-    """Ours: the terminal treats it as it treats us. It is signaled alone, without what it started."""
+    """Ours: the terminal treats it like us. Only the process itself is signaled, not its children."""
 
 
 class LocalProcess:
@@ -46,7 +47,7 @@ class LocalProcess:
         stdin, stdout, stderr: Its standard streams. `PIPE` gives an unbuffered pipe.
         group: Its process group.
         pass_fds: Our file descriptors that it inherits.
-        ends_with_us: End its group if this process ends first, also if it is killed. Costs a small process.
+        ends_with_us: End its group if this process ends first, even if it is killed. Costs a small process.
 
     Attributes:
         pid: Its number.
@@ -67,6 +68,7 @@ class LocalProcess:
         self._has_group = group is not Group.OURS and hasattr(os, "killpg")
         self._left_others: bool | None = None
         self.pid = self._popen.pid
+        _started_here.add(self.pid)
         self.stdin, self.stdout = self._popen.stdin, self._popen.stdout
         self._guard: LocalProcess | None = None
         if ends_with_us:
@@ -124,14 +126,14 @@ class LocalProcess:
         try:
             self.terminate()
             if LocalProcess.wait(self, grace_secs) is not None:
-                # A shell ends at once, while what it started may be saving a checkpoint.
+                # A shell ends at once, while its children may be saving a checkpoint.
                 self._wait_for_others(deadline)
         finally:
             self.kill()
         return self._popen.wait()
 
     def let_go(self) -> None:
-        """Leave the process to itself: it goes on when this one ends, and is reaped if it ends first."""
+        """Stop managing the process: it continues when this one ends, and is reaped if it ends first."""
         threading.Thread(target=self._popen.wait, name="barograph-reaper", daemon=True).start()
 
     def disown(self) -> None:
@@ -140,7 +142,8 @@ class LocalProcess:
 
     def _noted(self, code: int | None) -> int | None:
         if code is not None and self._left_others is None:
-            # Asked once, right after the end: a number whose group is empty may soon be somebody else's.
+            _started_here.discard(self.pid)
+            # Checked once, right after the end: the number of an empty group may be reused soon.
             self._left_others = self._has_group and exists(self.pid)
             if not self._left_others:
                 self._dismiss_guard()
@@ -166,10 +169,15 @@ class LocalProcess:
             pause = min(_LONGEST_PAUSE_SECS, 2 * pause)
 
 
+def is_started_here(pid: int) -> bool:
+    """Return whether a child of this process was started by a `LocalProcess`, which waits for its end."""
+    return pid in _started_here
+
+
 def is_alive(group: int) -> bool:
     """Return whether a process group has a process that is not a zombie.
 
-    Nobody waits for zombies in a container whose first process does not; they would look alive for ever.
+    In a container whose first process does not reap zombies, they would look alive forever.
     """
     return exists(group) and (not Path("/proc/self/stat").exists() or any(
         state not in (b"Z", b"X") for state, of_group in map(_state_and_group, Path("/proc").glob("[0-9]*"))
@@ -178,7 +186,7 @@ def is_alive(group: int) -> bool:
 
 def _state_and_group(process: Path) -> tuple[bytes, int]:
     try:
-        # The name in parentheses may hold spaces and parentheses.
+        # The name in parentheses may contain spaces and parentheses.
         fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
         return fields[0], int(fields[2])
     except (OSError, IndexError, ValueError):
@@ -186,7 +194,7 @@ def _state_and_group(process: Path) -> tuple[bytes, int]:
 
 
 def exists(group: int) -> bool:
-    """Return whether a process group has a process, be it a zombie."""
+    """Return whether a process group has a process, including zombies."""
     try:
         os.killpg(group, 0)
     except OSError:

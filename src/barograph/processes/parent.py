@@ -1,4 +1,4 @@
-"""A process that has no work without the one that began it."""
+"""Ends a process when its parent is gone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _LOOK_SECS = 1.0
 
 
 def end_with_parent() -> None:
-    """End this process soon after its parent has, whatever it is at: also in the middle of a rule that loops for ever.
+    """End this process soon after its parent, whatever it is doing, even in a rule that loops forever.
 
-    Nothing is closed: what has a parent here may be killed at any time without harm.
+    Nothing is closed: processes that use this can be killed at any time without harm.
     """
     parent = os.getppid()
     threading.Thread(target=_wait_for_the_end_of, args=(parent,), name="barograph-parent", daemon=True).start()

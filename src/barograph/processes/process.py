@@ -60,7 +60,7 @@ class Process(Protocol):
 
 
 def ended_reason(exit_code: int) -> str:
-    """Return how a process ended, in words that complete a sentence.
+    """Return how a process ended, as the end of a sentence.
 
     Example:
         >>> ended_reason(3), ended_reason(-9)

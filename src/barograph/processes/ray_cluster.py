@@ -19,26 +19,26 @@ NAMESPACE = "barograph"
 _PORT = 6379
 _REACH_SECS = 10.0
 _OBJECTS_BYTES = 200 * 2**20
-"""Memory that a cluster of our own takes for what is on its way: a few steps at a time."""
+"""Object store memory of a cluster that we start: a few steps at a time."""
 
 
-def connect(tell: Callable[[str], object]) -> None:
-    """Join the Ray cluster that `RAY_ADDRESS` names or that runs on this machine; where there is none, start one here.
+def connect(report: Callable[[str], object]) -> None:
+    """Join the Ray cluster in `RAY_ADDRESS` or on this machine; if there is none, start one here.
 
-    Does nothing where this process has joined one already.
+    Does nothing if this process has already joined one.
 
     Args:
-        tell: Told, in a sentence, that a cluster was started.
+        tell: Called with a sentence if a cluster was started.
 
     Raises:
         MissingExtra: Ray is not installed.
-        ClusterUnreachable: There is no cluster at `RAY_ADDRESS`, or it does not take us.
+        ClusterUnreachable: There is no cluster at `RAY_ADDRESS`, or it rejects us.
     """
     ray = _ray()
     if ray.is_initialized():
         return
     address = os.environ.get("RAY_ADDRESS", "")
-    # What rules print must not come out among our own words.
+    # Output of rules must not mix with ours.
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address not in ("", "local", "auto"):
         _check_reachable(address)
@@ -49,8 +49,9 @@ def connect(tell: Callable[[str], object]) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address or not isinstance(error, ConnectionError):
             raise _not_joined(address, reason_of(error)) from error
-    tell("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher stops.")
-    # Ray tells its makers how it is used unless it is told not to; whoever watches a run has not been asked.
+    report("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher "
+           "stops.")
+    # Ray reports usage statistics by default; users of Barograph have not agreed to that.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **quiet)
 
@@ -94,13 +95,13 @@ def token_problem(address: str) -> str:
 
 
 class Remote:
-    """An object on some machine of the cluster, in a process of its own; it ends with us.
+    """An object on a machine of the cluster, in a separate process that ends with us.
 
-    It takes no processor from what else the cluster does, and lies where the fewest lie.
+    It reserves no processor, and is placed on the machine with the fewest such objects.
 
     Args:
         made: Its class, which must be importable there: Barograph's own are.
-        names: What it is made of.
+        names: Arguments of its constructor.
     """
 
     def __init__(self, made: type, *names: Any) -> None:
@@ -109,10 +110,10 @@ class Remote:
         self._actor = actor.remote(*names)
 
     def begin(self, method: str, *arguments: Any) -> Callable[[], Any]:
-        """Call a method; return what waits for its result.
+        """Call a method; return a function that waits for its result.
 
         Raises:
-            HostLost: The machine is gone, or the object with its process; likewise what is returned.
+            HostLost: The machine is gone, or the object with its process; the returned function raises it, too.
         """
         ray = _ray()
         errors = ray.exceptions
@@ -139,12 +140,12 @@ class Remote:
         """Call a method and return its result, waiting for it.
 
         Raises:
-            HostLost: As `begin`.
+            HostLost: See `begin`.
         """
         return self.begin(method, *arguments)()
 
     def close(self) -> None:
-        """End it, whatever it is at."""
+        """End it, whatever it is doing."""
         ray = _ray()
         if ray.is_initialized():
             ray.kill(self._actor)
@@ -213,10 +214,10 @@ def _ray() -> Any:
 
 
 def _check_reachable(address: str) -> None:
-    """See that something listens: Ray itself tries for minutes, and then ends the process.
+    """Check that something listens: Ray itself tries for minutes, and then ends the process.
 
     Raises:
-        ClusterUnreachable: Nothing does.
+        ClusterUnreachable: Nothing listens.
     """
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
@@ -232,6 +233,6 @@ def _not_joined(address: str, why: str) -> ClusterUnreachable:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the sentence of Ray's many that says why; it comes last."""
+    """Return the last sentence of Ray's message, which contains the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__).split(". ")[0].rstrip(".") + "."

@@ -1,4 +1,4 @@
-"""Drains of the nodes of a Ray cluster, seen from a process on a node, whether or not it has joined the cluster."""
+"""Drains of the nodes of a Ray cluster, for a process on a node, whether or not it has joined the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from barograph.processes.ray_cluster import Head, here
 
 RAY_NODE_VARIABLE = "BAROGRAPH_RAY_NODE"
-"""How a process on a node knows where it is: `NODE_ID@ADDRESS`."""
+"""Environment variable with the node of a process: `NODE_ID@ADDRESS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class RayNode:
     """A node of a cluster.
 
     Attributes:
-        node_id: In hexadecimal digits.
+        node_id: ID in hexadecimal digits.
         address: `HOST:PORT` of the cluster's head.
     """
 
@@ -30,7 +30,7 @@ class RayNode:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Ray stops to use a node.
+    """A request of Ray to stop using a node.
 
     Attributes:
         deadline_unix: When the node ends; None: not announced.
@@ -60,7 +60,7 @@ def this_node() -> RayNode:
 
 
 def drain_of(node: RayNode) -> Callable[[], Drain | None]:
-    """Return a function that asks the head of the cluster whether a node is being drained.
+    """Return a function that queries the head of the cluster for a drain of a node.
 
     It raises `HostLost` if the head does not respond, and `MissingExtra` if Ray is not installed.
     """

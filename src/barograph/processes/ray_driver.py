@@ -1,8 +1,8 @@
-"""A driver of a Ray cluster in a process of its own, for one that must neither wait for Ray nor end with it.
+"""A driver of a Ray cluster in a separate process, for a process that must neither wait for Ray nor end with it.
 
     python -m barograph.processes.ray_driver ADDRESS
 
-Reads requests from standard input, one JSON object a line, and writes events to standard output in the same way;
+Reads requests from standard input, one JSON object per line, and writes events to standard output in the same way;
 `ray_link.RayLink` is the other side. A group is a named, detached placement group; a member is a named, detached actor
 in one of its bundles. Both outlive the driver, which ends with its standard input, once all requests are done.
 """
@@ -34,23 +34,23 @@ _HEAD_RESOURCE = "node:__internal_head__"
 _LAST_LINES_SECS = 1.0
 _NO_TOKEN = b"InvalidAuthToken"
 _THREADS = 8
-"""Calls of a member that run at once: short ones, and those of this and of killed drivers that wait for its end."""
+"""Parallel calls of a member: short ones, and those of this and of killed drivers that wait for its end."""
 
 Request = Mapping[str, Any]
-Tell = Callable[[Mapping[str, Any]], object]
+Report = Callable[[Mapping[str, Any]], object]
 
 
 class Driver:
-    """Does requests.
+    """Handles requests.
 
     Args:
         ray: The module, which has joined a cluster.
-        tell: Takes an event.
-        later: Does something in the loop of the driver, soon; called from other threads.
+        tell: Called with each event.
+        later: Runs a function in the driver's loop, soon; called from other threads.
     """
 
-    def __init__(self, ray: Any, tell: Tell, later: Callable[[Callable[[], None]], object]) -> None:
-        self._ray, self._tell, self._later = ray, tell, later
+    def __init__(self, ray: Any, report: Report, later: Callable[[Callable[[], None]], object]) -> None:
+        self._ray, self._report, self._later = ray, report, later
         self._pending: set[str] = set()
         # Members of the groups that this driver made and that were not cleaned up, and their nodes.
         self._open: dict[str, dict[str, str]] = {}
@@ -61,38 +61,38 @@ class Driver:
         return _LOOK_SECS if self._pending else None
 
     def do(self, request: Request) -> None:
-        """Do a request; its name is a method's."""
+        """Handle a request; its name is a method's."""
         try:
             getattr(self, f"_{request['do']}")(request)
         except (self._ray.exceptions.RayError, ValueError) as error:
             print(f"{request['do']}: {error}", file=sys.stderr, flush=True)
             if request["do"] in ("start", "watch"):
-                self._tell({"lost": request["member"], "reason": reason_of(error)})
+                self._report({"lost": request["member"], "reason": reason_of(error)})
 
     def turn(self) -> None:
-        """See which groups that wait got their resources."""
+        """Check which waiting groups got their resources."""
         for name in list(self._pending):
             table = self._table(name)
             if table is None:
                 self._pending.discard(name)
             elif table["state"] == "CREATED":
                 self._pending.discard(name)
-                self._tell({"group": name, "nodes": self._placed(table)})
+                self._report({"group": name, "nodes": self._placed(table)})
 
     def _nodes(self, request: Request) -> None:
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         scales = self._scales()
         elsewhere = {node["NodeID"] for node in nodes if node["NodeManagerHostname"] != socket.gethostname()}
         missing = self._missing(elsewhere, request["paths"])
-        self._tell({"nodes": [
+        self._report({"nodes": [
             {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"],
              "is_here": node["NodeID"] not in elsewhere, "missing": missing.get(node["NodeID"], ())} for node in nodes],
             "scales": scales, "config": self._config(nodes, request["config"]) if scales else None})
 
     def _scales(self) -> bool:
-        """Return whether an autoscaler adds nodes, also if that is unknown.
+        """Return whether an autoscaler adds nodes, or whether that is unknown.
 
-        The head writes a status in any case. Without an autoscaler the type of a node is made from its ID.
+        The head always writes a status. Without an autoscaler, a node's type is derived from its ID.
         """
         from ray.experimental.internal_kv import _internal_kv_get
 
@@ -116,7 +116,7 @@ class Driver:
         return missing
 
     def _config(self, nodes: list[dict[str, Any]], function: str) -> Any:
-        """Return what the autoscaler can add, as a function on the head finds it; None if it finds nothing."""
+        """Return the autoscaler's configuration, from a function that runs on the head; None if it finds nothing."""
         ray = self._ray
         head = next((node["NodeID"] for node in nodes if _HEAD_RESOURCE in node["Resources"]), None)
         if head is None:
@@ -141,10 +141,10 @@ class Driver:
             if name not in self._pending:
                 return
             time.sleep(_STARTING_LOOK_SECS)
-        self._tell({"group": name, "free": self._ray.available_resources()})
+        self._report({"group": name, "free": self._ray.available_resources()})
 
     def _start(self, request: Request) -> None:
-        """Start a member, unless another driver did; `call` is its first method, which does nothing when repeated."""
+        """Start a member, unless another driver did; `call` is its first method, which is idempotent."""
         ray, group = self._ray, self._ray.util.get_placement_group(request["group"])
         table = ray.util.placement_group_table(group)
         bundle = table["bundles"][request["bundle"]]
@@ -162,12 +162,12 @@ class Driver:
         try:
             actor = self._ray.get_actor(request["member"], namespace=NAMESPACE)
         except ValueError:
-            self._tell({"lost": request["member"], "reason": "Ray has no actor for it any more."})
+            self._report({"lost": request["member"], "reason": "Ray has no actor for it any more."})
             return
         self._follow(request["member"], actor, actor.end_within.remote(0.0))
 
     def _follow(self, member: str, actor: Any, answer: Any) -> None:
-        """Wait for the end of a member, without waiting here."""
+        """Follow a member until its end, without blocking."""
         answer.future().add_done_callback(lambda done: self._later(lambda: self._take(member, actor, done)))
 
     def _take(self, member: str, actor: Any, done: Any) -> None:
@@ -175,20 +175,20 @@ class Driver:
         try:
             ended = done.result()
         except errors.ActorUnavailableError:
-            # The network failed, or its node: Ray finds out which. If it was not started, the next call says so.
+            # The network or its node failed: Ray determines which. If it was not started, the next call shows that.
             again = threading.Timer(_AGAIN_SECS, self._later, [
                 lambda: self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))])
             again.daemon = True
             again.start()
         except errors.RayTaskError as error:
-            self._tell({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
+            self._report({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
         except errors.RayError as error:
-            self._tell({"lost": member, "reason": self._why_lost(error)})
+            self._report({"lost": member, "reason": self._why_lost(error)})
         else:
             if ended is not None:
-                self._tell({"ended": member, **ended})
+                self._report({"ended": member, **ended})
             else:
-                self._tell({"running": member})
+                self._report({"running": member})
                 self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))
 
     def _why_lost(self, error: Exception) -> str:
@@ -224,7 +224,7 @@ class Driver:
             self._open.pop(group, None)
             if table is not None:
                 ray.util.remove_placement_group(ray.util.get_placement_group(group))
-        self._tell({"removed": request["id"]})
+        self._report({"removed": request["id"]})
 
     def _removed(self, members: list[str], clean: list[Any]) -> dict[str, str]:
         """End members; return those that cleaned up first, and their nodes."""
@@ -244,7 +244,7 @@ class Driver:
         return cleaned
 
     def _clean(self, nodes: set[str], request: Request) -> None:
-        """Remove what members left whose actors are gone."""
+        """Remove what members left behind whose actors are gone."""
         ray = self._ray
         clean = ray.remote(_imported(request["cleans"]))
         strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
@@ -263,7 +263,7 @@ class Driver:
         return None if table.get("state") == "REMOVED" else table
 
     def _placed(self, table: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Return ID and address of the node of each bundle, as far as it has one."""
+        """Return ID and address of the node of each bundle that has one."""
         addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes()}
         nodes = table.get("bundles_to_node_id", {})
         return [(nodes[bundle], addresses.get(nodes[bundle], "")) for bundle in sorted(nodes) if nodes[bundle]]
@@ -276,22 +276,22 @@ def _imported(name: str) -> Any:
 
 def main(address: str) -> int:
     """Drive a cluster until standard input ends; return 0 unless it could not be joined."""
-    # What Ray prints must not come out among the events.
+    # Output of Ray must not mix with the events.
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, Any]) -> None:
         out.write(json.dumps(event) + "\n")
 
     try:
-        with _ended_without_token(lambda: tell({"failed": token_problem(address)})):
+        with _ended_without_token(lambda: report({"failed": token_problem(address)})):
             ray = join(address)
     except BarographError as error:
-        tell({"failed": str(error)})
+        report({"failed": str(error)})
         return 1
-    tell({"joined": address})
+    report({"joined": address})
     due: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-    driver = Driver(ray, tell, due.put)
+    driver = Driver(ray, report, due.put)
     threading.Thread(target=_read, args=(driver, due), daemon=True).start()
     while True:
         with contextlib.suppress(queue.Empty):
@@ -305,10 +305,10 @@ def main(address: str) -> int:
 
 
 @contextlib.contextmanager
-def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
+def _ended_without_token(report: Callable[[], object]) -> Iterator[None]:
     """End this process when Ray writes to standard error that the cluster rejects its authentication token.
 
-    Ray raises no error for that, but tries again for twenty seconds, a warning a second.
+    Ray raises no error for that, but retries for twenty seconds, with a warning per second.
     """
     error, (out, into) = os.dup(2), os.pipe()
     os.dup2(into, 2)
@@ -318,7 +318,7 @@ def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
         with open(out, "rb") as lines, open(error, "wb", closefd=False) as kept:
             for line in lines:
                 if _NO_TOKEN in line:
-                    tell()
+                    report()
                     os._exit(1)
                 kept.write(line)
                 kept.flush()
@@ -330,7 +330,7 @@ def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
     finally:
         os.dup2(error, 2)
         reader.join(_LAST_LINES_SECS)
-        if not reader.is_alive():  # else a process that Ray started writes to it
+        if not reader.is_alive():  # otherwise a process that Ray started writes to it
             os.close(error)
 
 

@@ -25,11 +25,11 @@ class RayNodeInfo:
     """A node of a cluster.
 
     Attributes:
-        node_id: In hexadecimal digits.
+        node_id: ID in hexadecimal digits.
         address: IP address.
         resources: Name to amount: `CPU`, `GPU`, `memory` in bytes.
-        is_here: It is on this machine.
-        missing: Which of the paths that were asked for it does not have.
+        is_here: It is this machine.
+        missing: Requested paths that it does not have.
     """
 
     node_id: str
@@ -44,9 +44,9 @@ class RayNodes:
     """The nodes of a cluster.
 
     Attributes:
-        nodes: Those that are there.
+        nodes: Current nodes.
         scales: An autoscaler may add others.
-        config: What is known about the nodes that it can add; None: nothing.
+        config: Properties of the nodes that it can add; None: unknown.
     """
 
     nodes: tuple[RayNodeInfo, ...]
@@ -59,12 +59,12 @@ class Member:
     """An actor to start.
 
     Attributes:
-        name: Its name; begins with that of its group and "/".
+        name: Its name; starts with that of its group and "/".
         group: Its group.
-        bundle: Which bundle of the group, from 0.
+        bundle: Index of its bundle in the group, from 0.
         made: Its class, as in "package.module:Class", importable on the nodes. It has a method
             `end_within(wait_secs)` that returns how its process ended as a table, None if it has not.
-        call: A method to call first, and its arguments. It returns the same, and does nothing if it was called before.
+        call: A method to call first, and its arguments. It is idempotent, and always returns the same.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Member:
 
 @dataclass(slots=True)
 class _Known:
-    """What the driver told."""
+    """The state reported by the driver."""
 
     failed: str = ""
     nodes: RayNodes | None = None
@@ -86,12 +86,12 @@ class _Known:
 
 
 class RayLink:
-    """A Ray cluster, driven by a process that is started again when it ends.
+    """A Ray cluster, driven by a process that is restarted when it ends.
 
     Args:
         address: See `ray_cluster.join`.
         environment: Environment of that process.
-        clock: Seconds, which never go back.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class RayLink:
         return self._known.nodes or self._known.failed or f"It does not respond within {wait_secs:g} s."
 
     def reserve(self, group: str, bundles: Sequence[Mapping[str, float]]) -> bool:
-        """Reserve a group, if it is not; return whether it is reserved. Does not wait."""
+        """Reserve a group, if it is not yet; return whether it is reserved. Does not wait."""
         self._turn()
         if group not in self._groups:
             self._groups[group] = bundles
@@ -138,7 +138,7 @@ class RayLink:
         return self._known.placed[group]
 
     def free(self, group: str) -> Mapping[str, float] | None:
-        """Return which resources were free when a group could not be reserved; None if that is unknown."""
+        """Return the resources that were free when a group could not be reserved; None if unknown."""
         return self._known.free.get(group)
 
     @property
@@ -167,17 +167,17 @@ class RayLink:
             self._ask("watch", member=member)
 
     def gone(self, member: str) -> str:
-        """Return why a member is gone, in a sentence; "" if it is there, or the cluster does not respond for now."""
+        """Return why a member is gone, in a sentence; "" if it exists, or the cluster does not respond for now."""
         if self.is_lost:
             return f"The Ray cluster has not responded for {_LOST_SECS:g} s. {self._known.failed}".rstrip()
         return self._known.ends.get(member, "")
 
     def call(self, member: str, method: str) -> None:
-        """Call a method of a member, if it is there; does not wait."""
+        """Call a method of a member, if it exists; does not wait."""
         self._ask("call", member=member, method=method)
 
     def remove(self, group: str, members: Sequence[str] | None, cleans: str, clean: Sequence[Any]) -> bool:
-        """End members and remove what they left. Does not wait; returns whether the whole group is removed.
+        """End members and remove what they left behind. Does not wait; returns whether the whole group is removed.
 
         Args:
             group: The group.
@@ -212,10 +212,10 @@ class RayLink:
             self._starting.pop(member, None)
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the driver, once it has done what it was asked to do.
+        """End the driver once it has handled all requests.
 
         Args:
-            at_once: Nothing of what it was asked to do is needed.
+            at_once: The remaining requests need not be handled.
         """
         self._end_input()
         if not at_once and (self._groups or self._members or self._removals):
@@ -235,7 +235,7 @@ class RayLink:
         return process
 
     def _begin_again(self) -> None:
-        """Start another driver; tell it what is still wanted of the last one."""
+        """Start another driver; repeat the unfinished requests of the last one."""
         self._failed_at = None
         self._process = self._begun()
         # First: a group may have been reserved again under the same name since.
@@ -245,7 +245,7 @@ class RayLink:
             if group not in self._known.placed:
                 self._ask("reserve", group=group, bundles=bundles)
         for member in self._members - set(self._known.ends):
-            # Starting again does nothing if the killed driver came to it.
+            # Starting again does nothing if the killed driver has already done so.
             starting = self._starting.get(member)
             self._ask("start", **starting) if starting else self._ask("watch", member=member)
 
@@ -253,7 +253,7 @@ class RayLink:
         self._turn()
         assert self._process.stdin is not None
         if self._process.stdin.closed:
-            return  # a new driver is told everything
+            return  # a new driver gets everything
         line = json.dumps({"do": what, **request}).encode() + b"\n"
         try:
             view = memoryview(line)
@@ -306,7 +306,7 @@ class RayLink:
                 self._removals.pop(number, None)
 
     def _ended(self) -> None:
-        """Note the end of the driver: it could not join the cluster, or Ray ended it because the head is gone."""
+        """Handle the end of the driver: it could not join the cluster, or Ray ended it because the head is gone."""
         self._process.wait()
         self._end_input()
         self._failed_at = self._clock()

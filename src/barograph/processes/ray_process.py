@@ -16,7 +16,7 @@ _LOOK_SECS = 0.5
 
 
 class ProcessHost:
-    """Starts a process on the machine that it lives on, and manages it for a `RayProcess`."""
+    """Starts a process on its machine, and manages it for a `RayProcess`."""
 
     def __init__(self) -> None:
         self._process: StreamedProcess | None = None
@@ -39,9 +39,9 @@ class ProcessHost:
         """Return what the process wrote since the last call, and its exit code once it has ended.
 
         Args:
-            wait_secs: Wait so long for output, or for the end.
+            wait_secs: Time to wait for output, or for the end.
         """
-        # The code first: what came before the end is in the output then.
+        # The code first: then everything before the end is in the output.
         code = None if self._ending is not None and self._ending.is_alive() else self._started.poll()
         return self._started.output(wait_secs if code is None else 0.0), code
 
@@ -58,7 +58,7 @@ class ProcessHost:
         self._started.kill()
 
     def end(self, grace_secs: float) -> None:
-        """See `Process.end`. Returns at once: what it writes until its end can be asked for."""
+        """See `Process.end`. Does not wait: its output until the end can still be read."""
         self._ending = threading.Thread(target=self._started.end, args=(grace_secs,), daemon=True)
         self._ending.start()
 
@@ -74,7 +74,7 @@ class RayProcess:
 
     Args:
         host: A `ProcessHost` there that has started its process. It ends with the process.
-        clock: Seconds, which never go back.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(self, host: Remote, *, clock: Callable[[], float] = time.monotonic) -> None:

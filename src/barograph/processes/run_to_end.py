@@ -24,7 +24,7 @@ class TimedOut(NotCompleted):
 
 
 class TooMuchOutput(NotCompleted):
-    """A command printed more than it may."""
+    """A command's output exceeded the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Completed:
     """The result of a command.
 
     Attributes:
-        exit_code: Minus the signal's number if a signal ended it.
-        out: What it wrote to standard output.
-        err: What it wrote to standard error.
+        exit_code: Exit code, or minus the signal's number if a signal ended it.
+        out: Standard output.
+        err: Standard error.
     """
 
     exit_code: int
@@ -46,17 +46,17 @@ def run_to_end(
     command: Command, *, timeout_secs: float | None, limit_bytes: int | None = None, stdin: bytes = b"",
     stdout: IO[bytes] | None = None, group: Group = Group.SESSION,
 ) -> Completed:
-    """Run a command to its end and return what it printed.
+    """Run a command to its end and return its output.
 
-    If this ends early, for whatever reason, the command and its group are killed. A command that ends by itself may
-    leave others running.
+    If this call ends early, for whatever reason, the command and its group are killed. A command that ends by itself
+    may leave other processes running.
 
     Args:
-        command: What to run.
-        timeout_secs: Longest time it may take. None: any time.
-        limit_bytes: Most that it may write to standard output; of standard error no more is returned. None: no limit.
-        stdin: What it reads.
-        stdout: File to write standard output to; then `Completed.out` is empty.
+        command: The command.
+        timeout_secs: Maximum time. None: unlimited.
+        limit_bytes: Maximum size of standard output; standard error is truncated to it. None: unlimited.
+        stdin: Its standard input.
+        stdout: File for standard output; then `Completed.out` is empty.
         group: Its process group.
 
     Raises:
@@ -66,7 +66,7 @@ def run_to_end(
     """
     deadline = None if timeout_secs is None else time.monotonic() + timeout_secs
     with contextlib.ExitStack() as files:
-        # Files, not pipes: what the command leaves running may keep a pipe open for ever.
+        # Files, not pipes: processes that the command leaves running may keep a pipe open forever.
         out = stdout if stdout is not None else files.enter_context(tempfile.TemporaryFile())
         err = files.enter_context(tempfile.TemporaryFile())
         given = files.enter_context(tempfile.TemporaryFile()) if stdin else None

@@ -19,18 +19,18 @@ _LAST_PIECE_SECS = 0.1
 
 
 class StreamedProcess(LocalProcess):
-    """A `Process` on this machine. Its output is read all the time, so it does not wait for us.
+    """A `Process` on this machine. Its output is read continuously, so it is not blocked.
 
-    A line over 1 MiB comes in pieces. What the process leaves running may keep its output open: five seconds after its
-    end, the output counts as complete.
+    A line over 1 MiB arrives in pieces. Processes that it leaves running may keep its output open: five seconds after
+    its end, the output counts as complete.
 
     Args:
         command: What to start.
         group: Its process group.
         ends_with_us: See `LocalProcess`.
         merged: Return standard error among the lines of standard output, in the order of writing.
-        most_waiting_bytes: The process waits for us once so much of its output has not been taken; None: it never does.
-        clock: Seconds, which never go back.
+        most_waiting_bytes: The process is blocked once this much output is unread; None: never.
+        clock: Monotonic clock in seconds.
 
     Raises:
         OSError: It cannot be started.
@@ -72,7 +72,7 @@ class StreamedProcess(LocalProcess):
         return code
 
     def output(self, timeout_secs: float = 0.0) -> Output:
-        """Return the lines written since the last call; wait so long for some, or for the end."""
+        """Return the lines written since the last call; wait up to `timeout_secs` for some, or for the end."""
         if timeout_secs:
             with self._came:
                 self._came.wait_for(lambda: self._has_all() or any(reader.has_line for reader in self._readers()),
@@ -96,13 +96,13 @@ class _Reader:
     """Reads a pipe to its end in a thread.
 
     Args:
-        pipe: It is closed at its end.
+        pipe: Closed at its end.
         came: Guards the attributes, and is notified of each piece and of the end.
-        most_bytes: Nothing is read while more waits to be taken.
+        most_bytes: Stop reading while more is unread.
 
     Attributes:
-        has_line: There is something to take.
-        is_at_end: All has been read.
+        has_line: There is something to return.
+        is_at_end: Everything has been read.
     """
 
     def __init__(self, pipe: IO[bytes], came: threading.Condition, most_bytes: int | None) -> None:
@@ -113,7 +113,7 @@ class _Reader:
         threading.Thread(target=self._read, name="barograph-output", daemon=True).start()
 
     def taken(self, over: bool) -> bytes:
-        """Return the whole lines that have come; at the end, or if it is `over`, also a last one without its end."""
+        """Return complete lines; at the end, or if it is `over`, also a last one without line break."""
         if not (self.has_line or self.is_at_end or over):
             return b""
         data = b"".join(self._pieces)

@@ -28,8 +28,8 @@ class CapsuleRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
-        said = {"damaged": self.damaged} if self.head is None else asdict(self.head)
-        data: dict[str, Any] = plain({"place": self.place, **said})
+        fields = {"damaged": self.damaged} if self.head is None else asdict(self.head)
+        data: dict[str, Any] = plain({"place": self.place, **fields})
         return data
 
 

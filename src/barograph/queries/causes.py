@@ -24,7 +24,7 @@ _OF_A_NOTE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Voice:
+class _Vote:
     suspicion: Suspicion
     opened_step: int
 
@@ -46,17 +46,17 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
         >>> diagnose([])
         ()
     """
-    voices: dict[str, dict[str, _Voice]] = {}
+    votes: dict[str, dict[str, _Vote]] = {}
     for finding in findings:
         for place, suspicion in enumerate(finding.causes):
             # The finding's own remedy belongs to its first suspicion.
             remedy = suspicion.remedy or ("" if place else finding.remedy)
             weighed = replace(suspicion, weight=suspicion.weight * credit_of(finding), remedy=remedy)
-            voice = _Voice(weighed, finding.opened_step)
-            of_rules = voices.setdefault(suspicion.cause, {})
-            of_rules[finding.code] = min((voice, of_rules.get(finding.code, voice)), key=_rank)
-    causes = [_joined(list(of_rules.values())) for of_rules in voices.values()]
-    return tuple(voice.suspicion for voice in sorted(causes, key=_rank))
+            vote = _Vote(weighed, finding.opened_step)
+            of_rules = votes.setdefault(suspicion.cause, {})
+            of_rules[finding.code] = min((vote, of_rules.get(finding.code, vote)), key=_rank)
+    causes = [_joined(list(of_rules.values())) for of_rules in votes.values()]
+    return tuple(vote.suspicion for vote in sorted(causes, key=_rank))
 
 
 def causes_in_order(finding: Finding, diagnosis: Iterable[Suspicion]) -> tuple[Suspicion, ...]:
@@ -80,14 +80,14 @@ def credit_of(finding: Finding) -> float:
     return gone * (_OF_A_NOTE if finding.severity is Severity.NOTE else 1.0)
 
 
-def _rank(voice: _Voice) -> tuple[float, int]:
-    return -voice.suspicion.weight, voice.opened_step
+def _rank(vote: _Vote) -> tuple[float, int]:
+    return -vote.suspicion.weight, vote.opened_step
 
 
-def _joined(voices: list[_Voice]) -> _Voice:
-    strongest, *others = sorted(voices, key=_rank)
+def _joined(votes: list[_Vote]) -> _Vote:
+    strongest, *others = sorted(votes, key=_rank)
     weight = strongest.suspicion.weight
     together = 1.0 - math.prod(1.0 - other.suspicion.weight for other in others)
-    remedy = next((voice.suspicion.remedy for voice in (strongest, *others) if voice.suspicion.remedy), "")
+    remedy = next((vote.suspicion.remedy for vote in (strongest, *others) if vote.suspicion.remedy), "")
     raised = replace(strongest.suspicion, weight=weight + _ADDED_SHARE * (1.0 - weight) * together, remedy=remedy)
-    return _Voice(raised, min(voice.opened_step for voice in voices))
+    return _Vote(raised, min(vote.opened_step for vote in votes))

@@ -92,7 +92,7 @@ def _nothing(run: RunReader, kind: str | None, path: str) -> str:
 
 
 def _nearest_path(path: str, known: list[str]) -> str:
-    said = nearest(path.replace("*", ""), known)
+    hint = nearest(path.replace("*", ""), known)
     # All names of a large model are no help.
-    return said if said.startswith("Did") or len(known) <= _MOST_NAMED else (
+    return hint if hint.startswith("Did") or len(known) <= _MOST_NAMED else (
         f"There are {len(known)}, {known[0]} among them.")

@@ -87,7 +87,7 @@ def step_time_in(run: RunReader) -> StepTime | None:
         return None
     windows = windows_of(run, Kind.TIME)
     makers: dict[tuple[str, str], CurveMaker] = {}
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for start, stop in windows:
         for mode, optimizer, (series,) in bundles(run, Kind.TIME, start=start, stop=stop):
             name = series.key.path
@@ -95,9 +95,9 @@ def step_time_in(run: RunReader) -> StepTime | None:
                 maker = makers.setdefault((optimizer, name), CurveMaker(
                     f"time:{name}", mode, optimizer, low=windows.low, high=windows.high))
                 maker.add(series.steps, series.values)
-                told[optimizer] += len(series)
+                counts[optimizer] += len(series)
     # Each optimizer counts its own steps: the one with the most records has a chart.
-    whose = max(told, key=lambda optimizer: told[optimizer], default="")
+    whose = max(counts, key=lambda optimizer: counts[optimizer], default="")
     order = ("step", "longest", *STEP_PARTS)
     return StepTime(means, {name: makers[whose, name].curve() for name in order if (whose, name) in makers})
 

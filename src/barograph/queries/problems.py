@@ -192,7 +192,7 @@ def _own(finding: Finding) -> dict[str, float]:
     return {item.cause: item.weight for item in finding.causes if item.weight > KNOWN}
 
 
-def _speaks_for(finding: Finding, cause: str) -> bool:
+def _supports(finding: Finding, cause: str) -> bool:
     own = _own(finding)
     return cause in own and own[cause] >= max(own.values())
 
@@ -204,7 +204,7 @@ def _onset(cause: str, findings: Iterable[Finding]) -> int:
 
 def _group_of(cause: Suspicion, findings: Sequence[Finding], blamed: Mapping[str, RateJump]) -> _Group:
     name = cause.cause
-    direct = [item for item in findings if _speaks_for(item, name)] or [item for item in findings if name in _own(item)]
+    direct = [item for item in findings if _supports(item, name)] or [item for item in findings if name in _own(item)]
     jump = blamed.get(direct[0].id) if name == Cause.LEARNING_RATE_TOO_HIGH else None
     begins = jump is not None or name in BEGIN_LATER
     onset = _onset(name, direct) if begins else 0

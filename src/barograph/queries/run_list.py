@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,15 +116,20 @@ def runs_in(store: Store, root: str) -> list[RunRow]:
     denied: list[str] = []
     places = [_below(root, name) for name in runs_below(store, on_denied=denied.append)]
     denied = [_below(root, name) for name in sorted(denied)]
+    rows = runs_at(places)
+    rows += [run_row(place, Glance(store_from_url(place).url, RunState.UNKNOWN, problems=(PERMISSION_DENIED,)),
+                     judged_all=False) for place in denied]
+    return newest_first(rows)
+
+
+def runs_at(places: Sequence[str]) -> list[RunRow]:
+    """Return the runs at these paths or URLs, in their order. A run that cannot be read says why in `problems`."""
     stores = [store_from_url(place) for place in places]
     found = glances(stores)
     with ThreadPoolExecutor(_THREADS) as pool:
         judged = pool.map(lambda store, run: run.watched and has_judged_all(store), stores, found)
-        rows = [run_row(place, run, judged_all=is_judged)
+        return [run_row(place, run, judged_all=is_judged)
                 for place, run, is_judged in zip(places, found, judged, strict=True)]
-    rows += [run_row(place, Glance(store_from_url(place).url, RunState.UNKNOWN, problems=(PERMISSION_DENIED,)),
-                     judged_all=False) for place in denied]
-    return newest_first(rows)
 
 
 def newest_first(rows: Iterable[RunRow]) -> list[RunRow]:

@@ -200,11 +200,11 @@ class RunSummary:
             return f"{_first_of(self.incidents)} {rest}"
         mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
-            return f"Nothing was evaluated: {_why_nobody_judged(len(self.rules))}."
+            return f"Nothing was evaluated: {_why_none_evaluated(len(self.rules))}."
         if self.unseen:
             # Steps without tensors are normal under a budget; the sentence with the number of steps covers them.
-            told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
-            return f"No problems found. {_first_of(told)}"
+            shown = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
+            return f"No problems found. {_first_of(shown)}"
         made, seen = steps_made_and_seen(self.workers)
         if seen < made:
             return f"No problems found. Tensors were recorded at {seen:,} of {made:,} steps{_budget(self.workers)}."
@@ -335,7 +335,7 @@ def _settings(store: Store) -> Mapping[str, Any]:
         return {}  # readers and the doctor report it
 
 
-def _why_nobody_judged(rules: int) -> str:
+def _why_none_evaluated(rules: int) -> str:
     if not rules:
         return "no rules ran"
     return f"{'the only rule' if rules == 1 else f'all {rules} rules'} lacked data or failed"

@@ -49,8 +49,8 @@ def after_colon(text: str, message: str) -> str:
         >>> after_colon("it is applied twice", "It is applied twice."), after_colon("in 3 layers", "It is dead.")
         ('', ': in 3 layers')
     """
-    said = message.casefold().startswith(text.rstrip(".").casefold())
-    return "" if said else f": {text}"
+    repeats = message.casefold().startswith(text.rstrip(".").casefold())
+    return "" if repeats else f": {text}"
 
 
 def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barograph.runs.reading.one_worker import OneWorker, speaker_of, workers_in
+from barograph.runs.reading.one_worker import OneWorker, default_worker, workers_in
 from barograph.runs.reading.reader import RunReader
 
 
@@ -16,7 +16,7 @@ def chosen(run: RunReader, worker: str | None = None) -> tuple[RunReader, str | 
     Raises:
         UnknownWorker: There is no such worker.
     """
-    shown = worker if worker is not None else speaker_of(run)
+    shown = worker if worker is not None else default_worker(run)
     return (OneWorker(run.store, shown) if shown is not None else run), shown
 
 

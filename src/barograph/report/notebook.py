@@ -21,7 +21,7 @@ from barograph.report.page_numbers import by_key, chart_of, marks_of
 from barograph.report.style import fragment
 from barograph.runs.reading.bundle import series_names
 from barograph.runs.reading.glance import Glance, RunState, glance
-from barograph.runs.reading.one_worker import OneWorker, speaker_of
+from barograph.runs.reading.one_worker import OneWorker, default_worker
 from barograph.runs.reading.reader import RunReader
 from barograph.watch.figures import count, duration, figure, local_time
 
@@ -67,8 +67,8 @@ def findings_html(findings: Sequence[Finding]) -> str:
 
 def curve_html(title: str, xs: Sequence[float], ys: Sequence[float], x_title: str = "step") -> str:
     """Return a chart of one curve."""
-    said = f"{figure(ys[0])} first, {figure(ys[-1])} last." if len(ys) else "No data."
-    return fragment(line_chart(title, said, [Line(title, list(xs), list(ys))], x_title=x_title))
+    caption = f"{figure(ys[0])} first, {figure(ys[-1])} last." if len(ys) else "No data."
+    return fragment(line_chart(title, caption, [Line(title, list(xs), list(ys))], x_title=x_title))
 
 
 def problems_markup(problems: Sequence[Problem]) -> Markup:
@@ -88,8 +88,8 @@ def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()
 
 def charts_of(run: RunReader, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
     """Return charts of a run; arguments and errors as in `run_html`. Unknown names are reported in the markup."""
-    speaker = speaker_of(run)
-    shown = OneWorker(run.store, speaker) if speaker is not None else run
+    default = default_worker(run)
+    shown = OneWorker(run.store, default) if default is not None else run
     kinds = (*_DRAWN, Kind.LEARNING_RATE) if metrics else _DRAWN
     keys = list(dict.fromkeys(name.key for kind in kinds for name in series_names(shown, kind)))
     chosen, strange = _named(keys, metrics) if metrics else (_first(keys), "")
@@ -120,8 +120,8 @@ def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
     if "loss:total" in known:
         short.setdefault("loss", known["loss:total"])
     strange = [name for name in metrics if name not in known and name not in short]
-    said = f'No curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
-    return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], said
+    caption = f'No curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
+    return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], caption
 
 
 def _head(run: RunReader, now: Glance, findings: int) -> Markup:

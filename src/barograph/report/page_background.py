@@ -38,15 +38,15 @@ def notes(report: Report) -> Markup:
     known = _known(report)
     entries = [("experiment", f"{experiment}, trial {trial}") for experiment, trial in known.trials]
     entries += [("tag", f"{name}: {text}" if text else name) for name, text in known.tags.items()]
-    said = [
+    notes = [
         element("article", element("p", f"{local_time(note.time_unix)} {note.by}".rstrip(), class_="note"),
                 rendered(note.text))
         for note in known.notes[-_MOST_NOTES:]
     ]
-    left_out = len(known.notes) - len(said)
+    left_out = len(known.notes) - len(notes)
     return joined(
         facts(entries), element("div", rendered(known.description)) if known.description else None,
-        element("p", f"{count(left_out, 'older note')} not shown.", class_="note") if left_out else None, said,
+        element("p", f"{count(left_out, 'older note')} not shown.", class_="note") if left_out else None, notes,
     )
 
 
@@ -85,7 +85,7 @@ def folded(title: str, inside: Markup) -> Markup:
     return element("details", element("summary", title), inside)
 
 
-def told(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return the value of a parameter as text."""
     return figure(value) if isinstance(value, float) else "" if value is None else str(value)
 
@@ -99,7 +99,7 @@ def _entries(made: Made) -> list[tuple[str, str]]:
                    ("commit", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
                    ("changed", ", ".join(code.changed)), ("not saved", "; ".join(code.left_out))]
     return [*entries, ("directory", made.directory), ("python", made.python),
-            ("seeds", ", ".join(f"{name}={told(value)}" for name, value in made.seeds.items())),
+            ("seeds", ", ".join(f"{name}={value_text(value)}" for name, value in made.seeds.items())),
             ("machine", ", ".join(made.machine)), ("user", made.user), ("rerun of", made.derived_from),
             ("problems", " ".join(made.problems))]
 
@@ -112,7 +112,7 @@ def _data(made: Made) -> Markup:
 
 
 def _named(caption: str, heads: tuple[str, str], values: Mapping[str, Any]) -> Markup:
-    return table(caption, heads, [(name, told(value)) for name, value in sorted(values.items())][:_MOST_ROWS],
+    return table(caption, heads, [(name, value_text(value)) for name, value in sorted(values.items())][:_MOST_ROWS],
                  numbers=0)
 
 

@@ -100,14 +100,14 @@ def _roc(name: str, step: int, items: list[Roc]) -> Markup:
 
 
 def _residuals(item: Residuals) -> Markup:
-    said = (f"Prediction minus target of {count(item.count - item.nonfinite, 'sample')}: mean {figure(item.mean)}, "
-            f"standard deviation {figure(item.std)}, mean magnitude {figure(item.mean_abs)}, R² {figure(item.r2)}.")
+    caption = (f"Prediction minus target of {count(item.count - item.nonfinite, 'sample')}: mean {figure(item.mean)}, "
+               f"standard deviation {figure(item.std)}, mean magnitude {figure(item.mean_abs)}, R² {figure(item.r2)}.")
     bad = f" {count(item.nonfinite, 'sample')} left out: NaN or infinite." if item.nonfinite else ""
     edges = zip(item.edges, item.edges[1:], item.counts, strict=False)
     rows = [(f"{figure(low)} to {figure(high)}", f"{times:,}") for low, high, times in edges]
     return joined(
-        element("p", f"{item.name} at step {item.step}. {said}{bad}"),
-        element("div", histogram("Residuals", said, item.edges, item.counts),
+        element("p", f"{item.name} at step {item.step}. {caption}{bad}"),
+        element("div", histogram("Residuals", caption, item.edges, item.counts),
                 scatter("Residual by prediction", "One point per sample, evenly sampled; the line is at zero.",
                         item.predictions, item.residuals, "prediction"), class_="charts"),
         element("details", element("summary", "Data"),

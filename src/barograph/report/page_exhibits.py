@@ -53,7 +53,7 @@ def roc_chart(title: str, lines: Sequence[Line], rows: Sequence[tuple[str, str, 
         rows: Name, samples, other samples and AUC of each class.
     """
     return joined(
-        line_chart(title, _said(rows, "area"), [*lines, Line("chance: 0.5", (0.0, 1.0), (0.0, 1.0))],
+        line_chart(title, _caption(rows, "area"), [*lines, Line("chance: 0.5", (0.0, 1.0), (0.0, 1.0))],
                    x_title="false positive rate", x_text=percent, y_text=percent, y_range=(0.0, 1.0),
                    log=False, square=True),
         _folded(table("Area under the curve", ("class", "samples", "others", "area"), rows, numbers=3)),
@@ -71,14 +71,14 @@ def _confusion(shown: ConfusionMatrix) -> Markup:
     counts = [[shown.counts[row][column] for column in kept] for row in kept]
     whole = not shown.normalize and all(times.is_integer() for row in shown.counts for times in row)
     text: Callable[[float], str] = "{:.0f}".format if whole else "{:.2g}".format
-    said = "" if math.isnan(shown.accuracy) else f"Accuracy: {share(shown.accuracy)}."
+    caption = "" if math.isnan(shown.accuracy) else f"Accuracy: {share(shown.accuracy)}."
     shares = {"": "", "true": ", shares of the row", "pred": ", shares of the column", "all": ", shares of all"}
     drawing = matrix(f"{shown.title}: targets in rows, predictions in columns{shares.get(shown.normalize, '')}",
-                     said or "Confusion matrix.", names, counts, numbers=True, text=text)
+                     caption or "Confusion matrix.", names, counts, numbers=True, text=text)
     rows = [(name, *map(text, line)) for name, line in zip(names, counts, strict=True)]
     left_out = len(shown.labels) - len(kept)
     return joined(
-        drawing, element("p", said, class_="note") if said else None,
+        drawing, element("p", caption, class_="note") if caption else None,
         element("p", f"{left_out:,} rarer classes not shown.", class_="note") if left_out else None,
         _folded(table("Targets in rows, predictions in columns", ("target", *names), rows, numbers=len(names))),
     )
@@ -107,7 +107,7 @@ def _precision_recall(shown: PrecisionRecallCurves) -> Markup:
             for curve in shown.curves]
     return joined(
         line_chart(f"{shown.title}: precision over recall, with the average precision",
-                   _said(rows, "average precision"), lines, x_title="recall", x_text=percent, y_text=percent,
+                   _caption(rows, "average precision"), lines, x_title="recall", x_text=percent, y_text=percent,
                    y_range=(0.0, 1.0), log=False, square=True),
         _folded(table("Average precision", ("class", "samples", "others", "average precision"), rows, numbers=3)),
     )
@@ -117,9 +117,9 @@ def _sheet(shown: Sheet) -> Markup:
     columns = shown.columns[:_MOST_COLUMNS]
     more = [f"{shown.count - len(shown.rows):,} more rows" if shown.count > len(shown.rows) else "",
             f"{len(shown.columns) - len(columns):,} more columns" if len(shown.columns) > len(columns) else ""]
-    said = " and ".join(filter(None, more))
+    caption = " and ".join(filter(None, more))
     return joined(table(shown.title, columns, [row[:_MOST_COLUMNS] for row in shown.rows], numbers=0),
-                  element("p", f"{said} not shown.", class_="note") if said else None)
+                  element("p", f"{caption} not shown.", class_="note") if caption else None)
 
 
 def _picture(shown: Picture) -> Markup:
@@ -147,7 +147,7 @@ def _thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[Sequence[float],
     return [xs[at] for at in kept], [ys[at] for at in kept]
 
 
-def _said(rows: Sequence[tuple[str, ...]], what: str) -> str:
+def _caption(rows: Sequence[tuple[str, ...]], what: str) -> str:
     return "; ".join(f"{row[0]}: {what} {row[-1]}" for row in rows[:MOST_LINES]) + "."
 
 

@@ -20,14 +20,14 @@ _FEATURES_CHARTED = 6
 
 def step_time(report: Report) -> Markup:
     """Return the step time by part, on average and over the steps."""
-    told = report.step_time
-    assert told is not None
-    whole = told.secs.get("step") or 1.0
-    parts = sorted(((name, secs) for name, secs in told.secs.items() if name != "step"), key=lambda item: -item[1])
+    times = report.step_time
+    assert times is not None
+    whole = times.secs.get("step") or 1.0
+    parts = sorted(((name, secs) for name, secs in times.secs.items() if name != "step"), key=lambda item: -item[1])
     rows = [(_WORDS.get(name, name), secs, f"{duration(secs)} ({share(secs / whole)})") for name, secs in parts]
-    longest = told.over_time.get("longest")
-    names = [name for name in told.over_time if name != "longest"]
-    curves = [told.over_time[name] for name in names]
+    longest = times.over_time.get("longest")
+    names = [name for name in times.over_time if name != "longest"]
+    curves = [times.over_time[name] for name in names]
     labels = [_WORDS.get(name, name) for name in names]
     chart = line_chart("Mean seconds per step, by part", f"{duration(whole)} per step on average.",
                        [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=_span,
@@ -52,7 +52,7 @@ def machine(report: Report) -> Markup:
         if gauges:
             charts.append(_gauges(title, gauges, text, y_range=(0.0, 100.0) if unit == "percent" else ()))
     heads = ("figure", "unit", "mean", "max", "last")
-    rows = [(gauge.name, gauge.unit, *(_told(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
+    rows = [(gauge.name, gauge.unit, *(_value_text(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
             for gauge in report.machine]
     return joined(element("div", charts, class_="charts"), element(
         "details", element("summary", "Data"), table("Over the whole run", heads, rows, numbers=3)))
@@ -87,8 +87,8 @@ def trees(report: Report) -> Markup:
 
 def _gauges(title: str, gauges: Sequence[Gauge], text: Callable[[float], str], y_range: Sequence[float]) -> Markup:
     lines = [Line(gauge.name, gauge.secs, gauge.values) for gauge in gauges]
-    said = "; ".join(f"{gauge.name}: {text(gauge.mean)} on average" for gauge in gauges)
-    return line_chart(title, f"{said}.", lines, x_title="since the start", x_text=_span, y_text=text,
+    caption = "; ".join(f"{gauge.name}: {text(gauge.mean)} on average" for gauge in gauges)
+    return line_chart(title, f"{caption}.", lines, x_title="since the start", x_text=_span, y_text=text,
                       y_range=y_range, from_zero=True, log=False, binary=gauges[0].unit.startswith("bytes"))
 
 
@@ -96,7 +96,7 @@ def _span(secs: float) -> str:
     return duration(secs) if secs else "0"
 
 
-def _told(gauge: Gauge, value: float) -> str:
+def _value_text(gauge: Gauge, value: float) -> str:
     return _bytes(value) if gauge.unit.startswith("bytes") else figure(value)
 
 

@@ -68,12 +68,12 @@ def chart_of(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Marku
     several = len({curve.optimizer for curve in curves}) > 1
     names = [curve.mode + (f", {named(curve.optimizer)}" if several and curve.optimizer else "") for curve in curves]
     lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
-    said = "; ".join(f"{label}: {figure(curve.first)} first, {figure(curve.last)} last"
-                     for curve, label in zip(curves, names, strict=True))
+    caption = "; ".join(f"{label}: {figure(curve.first)} first, {figure(curve.last)} last"
+                        for curve, label in zip(curves, names, strict=True))
     high = max(max(line.xs, default=0.0) for line in lines)
     low = min(min(line.xs, default=0.0) for line in lines)
     inside = [mark for mark in marks if low <= mark.x <= high]
-    return element("div", line_chart(name, f"{said}.", lines, marks=inside), behind(curves, names))
+    return element("div", line_chart(name, f"{caption}.", lines, marks=inside), behind(curves, names))
 
 
 def marks_of(findings: Iterable[Finding]) -> list[Mark]:

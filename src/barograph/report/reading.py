@@ -56,9 +56,9 @@ def report_of(
     Raises:
         StoreError: The store cannot be read.
     """
-    shown, speaker = chosen(run)
-    now = run_now(run, speaker)
-    facts = _facts(run, now, speaker)
+    shown, default = chosen(run)
+    now = run_now(run, default)
+    facts = _facts(run, now, default)
     findings, own, judged = now.summary.findings, now.findings, now.judged
     # Of 100,000 names, only those shown are read.
     names = [name for kind in _NUMBERS for name in series_names(shown, kind)]
@@ -84,7 +84,7 @@ def report_of(
     return missing_in(report, refused)
 
 
-def _facts(run: RunReader, now: RunNow, speaker: str | None) -> RunFacts:
+def _facts(run: RunReader, now: RunNow, default: str | None) -> RunFacts:
     manifest, glance = run.manifest, now.glance
     newest = glance.newest_workers
     made, seen = steps_made_and_seen(now.summary.workers)
@@ -94,7 +94,7 @@ def _facts(run: RunReader, now: RunNow, speaker: str | None) -> RunFacts:
         reason=reasons[0].removesuffix(CAUGHT) if reasons else "", command=tuple(manifest.command),
         versions=dict(manifest.versions), device=next((state.worker.device for state in newest), ""),
         started_unix=manifest.created_unix, ended_unix=glance.ended_unix, secs=trained_secs(glance.workers),
-        attempt=glance.attempt, workers=tuple(workers_in(run)), shown=speaker or "", steps=max(now.steps, made),
+        attempt=glance.attempt, workers=tuple(workers_in(run)), shown=default or "", steps=max(now.steps, made),
         steps_seen=seen, capture_share=glance.cost,
     )
 

@@ -27,10 +27,11 @@ def sparkline(curve: Curve, name: str) -> Markup:
     across = axis_for([float(step) for step in curve.steps], 1, _SPARK_WIDTH - 1, log=False)
     up = axis_for(curve.values, _SPARK_HEIGHT - 2, 2, log=True)
     points = [(across.at(x), up.at(y)) for x, y in zip(curve.steps, curve.values, strict=True)]
-    said = f"{figure(curve.first)} first, {figure(curve.last)} last, maximum {figure(curve.greatest)}"
+    caption = f"{figure(curve.first)} first, {figure(curve.last)} last, maximum {figure(curve.greatest)}"
     if curve.nonfinite:
-        said += f", {curve.nonfinite} times NaN or infinite"
-    return svg(name, said, element("path", d=path_of(points), class_="line s0"), _SPARK_WIDTH, _SPARK_HEIGHT, "spark")
+        caption += f", {curve.nonfinite} times NaN or infinite"
+    path = element("path", d=path_of(points), class_="line s0")
+    return svg(name, caption, path, _SPARK_WIDTH, _SPARK_HEIGHT, "spark")
 
 
 def band_chart(distribution: Distribution, low: float, high: float) -> Markup:
@@ -51,10 +52,10 @@ def band_chart(distribution: Distribution, low: float, high: float) -> Markup:
     median = element("path", d=path_of(zip(places, (up.at(value) for value in columns[2]), strict=True)),
                      class_="line s0")
     path = distribution.key.partition(":")[2]
-    said = (f"Median magnitude {figure(columns[2][0])} at step {distribution.steps[0]}, {figure(columns[2][-1])} at "
+    caption = (f"Median magnitude {figure(columns[2][0])} at step {distribution.steps[0]}, {figure(columns[2][-1])} at "
             f"step {distribution.steps[-1]}; last share of zeros: {share(distribution.zeros[-1])}.")
     inside = joined(axes(across, up, _BAND_HEIGHT, "step", figure, figure), bands, median)
-    return figure_of(path, svg(f"Magnitudes of {distribution.key}", said, inside, WIDTH, _BAND_HEIGHT))
+    return figure_of(path, svg(f"Magnitudes of {distribution.key}", caption, inside, WIDTH, _BAND_HEIGHT))
 
 
 def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -> Markup:
@@ -80,9 +81,9 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
             for step, x, anchor in ((first, _LABEL, "start"), (last, WIDTH, "end"))]
     span = f"From {figure(min(positive))} (pale) to {figure(max(positive))} (full); red: not finite." if positive else (
         "Never finite.")
-    said = f"{description} {span}"
+    caption = f"{description} {span}"
     return element("figure", element("figcaption", title),
-                   svg(title, said, joined(cells, ends), WIDTH, height), element("p", said, class_="note"))
+                   svg(title, caption, joined(cells, ends), WIDTH, height), element("p", caption, class_="note"))
 
 
 def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[Sequence[float]], *,
@@ -117,8 +118,8 @@ def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[
             right = "right" if row == column else "wrong"
             cells.append(element("rect", **where, width=size - 1, height=size - 1, class_="empty"))
             if times:
-                said = f"{name} predicted as {names[column]}: {text(times)} ({share(part)})"
-                cells.append(element("rect", element("title", said), **where, width=size - 1, height=size - 1,
+                caption = f"{name} predicted as {names[column]}: {text(times)} ({share(part)})"
+                cells.append(element("rect", element("title", caption), **where, width=size - 1, height=size - 1,
                                      class_=f"cell {right}", opacity=f"{0.12 + 0.88 * part:.2f}"))
             if numbers and times and size >= _ROOM_FOR_A_NUMBER:
                 cells.append(element("text", text(times), x=where["x"] + size / 2 - 0.5, y=y + size / 2,

@@ -104,11 +104,11 @@ def below(rules: str, selector: str) -> str:
 
 def _notebook_style() -> Markup:
     own = f".{NOTEBOOK_CLASS}"
-    says_dark = ("body[data-jp-theme-light=false]", "body.vscode-dark", "body.vscode-high-contrast",
-                 "html[data-theme=dark]")
+    is_dark = ("body[data-jp-theme-light=false]", "body.vscode-dark", "body.vscode-high-contrast",
+               "html[data-theme=dark]")
     # The theme of the notebook, if known, overrides that of the system.
     silent = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-high-contrast-light)"
-    dark = ",".join(f"{sign} {own}" for sign in says_dark)
+    dark = ",".join(f"{sign} {own}" for sign in is_dark)
     return Markup(
         f"{own}{{{_LIGHT};color:var(--ink);background:var(--ground);font:14px/1.5 system-ui,sans-serif;"
         f"padding:4px 8px;max-width:1040px}}\n@media(prefers-color-scheme:dark){{{silent} {own}{{{_DARK}}}}}\n"

@@ -8,7 +8,7 @@ from barograph.queries.curves import Curve
 from barograph.report.markup import Child, Markup, element
 from barograph.watch.figures import figure
 
-_POINTS_TOLD = 12
+_POINTS_LISTED = 12
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: int,
@@ -55,7 +55,7 @@ def some_points(curve: Curve) -> list[tuple[int, float]]:
     count = len(curve.steps)
     if not count:
         return []
-    taken = sorted({round(at * (count - 1) / (_POINTS_TOLD - 1)) for at in range(_POINTS_TOLD)})
+    taken = sorted({round(at * (count - 1) / (_POINTS_LISTED - 1)) for at in range(_POINTS_LISTED)})
     return [(curve.steps[at], curve.values[at]) for at in taken]
 
 

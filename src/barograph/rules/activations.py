@@ -24,7 +24,7 @@ from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
 from barograph.rules.scale import LARGE_INPUT, is_normalised_before, mean_derivative, size_of_inputs
-from barograph.rules.sheets import Numbers
+from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
 from barograph.runs.reading.view import StepView

@@ -12,16 +12,16 @@ from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.once import once, once_a_view
-from barograph.rules.sheets import (
+from barograph.rules.step_groups import (
     MOST_STEPS,
     MOST_TENSORS,
     WITH_NUMBERS,
     Extent,
     Flags,
-    LayerSheet,
+    LayerGroup,
     Numbers,
-    Sheet,
     Spread,
+    StepGroup,
     moments_of_number,
     subjects_of,
 )
@@ -40,107 +40,107 @@ GRADIENTS = frozenset({Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
 class Table:
     """Statistics of the tensors of one kind in one step, a row each.
 
-    Values are computed once, for several steps together: see `Sheet`. They are read-only.
+    Values are computed once, for several steps together: see `StepGroup`. They are read-only.
 
     Attributes:
-        sheet: The tensors, in this step and others.
-        line: Index of this step in the sheet.
+        group: The tensors, in this step and others.
+        line: Index of this step in the group.
     """
 
-    sheet: Sheet
+    group: StepGroup
     line: int = 0
 
     def __len__(self) -> int:
-        return len(self.sheet.subjects)
+        return len(self.group.subjects)
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
         """Subject of each row."""
-        return self.sheet.subjects
+        return self.group.subjects
 
     @property
     def moments(self) -> Numbers:
         """Shape (rows, 10), columns as in `MOMENT_FIELDS`."""
-        return self.sheet.columns[:, self.line].T
+        return self.group.columns[:, self.line].T
 
     def column(self, name: str) -> Numbers:
         """Return one column of `MOMENT_FIELDS`."""
-        return np.asarray(self.sheet.column(name)[self.line])
+        return np.asarray(self.group.column(name)[self.line])
 
     @property
     def infinite(self) -> Numbers:
         """Elements that are +inf or -inf."""
-        return np.asarray(self.sheet.infinite[self.line])
+        return np.asarray(self.group.infinite[self.line])
 
     @property
     def finite(self) -> Numbers:
         """Elements that are neither NaN nor infinite."""
-        return np.asarray(self.sheet.finite[self.line])
+        return np.asarray(self.group.finite[self.line])
 
     @property
     def whole(self) -> Flags:
         """Whether each row is free of NaN and infinities."""
-        return np.asarray(self.sheet.whole[self.line])
+        return np.asarray(self.group.whole[self.line])
 
     @property
     def is_whole(self) -> bool:
         """Whether all rows are free of NaN and infinities."""
-        return self.sheet.is_whole[self.line]
+        return self.group.is_whole[self.line]
 
     @property
     def has_nan(self) -> bool:
         """Whether any row holds NaN."""
-        return self.sheet.has_nan[self.line]
+        return self.group.has_nan[self.line]
 
     @property
     def mean_abs(self) -> Numbers:
         """Mean magnitude of the finite elements; NaN if there are none."""
-        return np.asarray(self.sheet.mean_abs[self.line])
+        return np.asarray(self.group.mean_abs[self.line])
 
     @property
     def l2(self) -> Numbers:
         """Euclidean norm of the finite elements of each row."""
-        return np.asarray(self.sheet.l2[self.line])
+        return np.asarray(self.group.l2[self.line])
 
     @property
     def largest_l2(self) -> float:
         """Greatest Euclidean norm of any row."""
-        return self.sheet.largest_l2[self.line]
+        return self.group.largest_l2[self.line]
 
     @property
     def has_zeros(self) -> bool:
         """Whether all finite elements of any row are zero."""
-        return self.sheet.has_zeros[self.line]
+        return self.group.has_zeros[self.line]
 
     @property
     def largest_sparsity(self) -> float:
         """Greatest share of zeros in any row."""
-        return self.sheet.largest_sparsity[self.line]
+        return self.group.largest_sparsity[self.line]
 
     @property
     def variances(self) -> Extent:
         """Number of finite rows with more than one element, and their least and greatest variance."""
-        return self.sheet.variances[self.line]
+        return self.group.variances[self.line]
 
     @property
     def norm(self) -> float:
         """Euclidean norm of the finite elements of all rows together."""
-        return self.sheet.norm[self.line]
+        return self.group.norm[self.line]
 
     @property
     def variance(self) -> Numbers:
         """Population variance of the finite elements; NaN if there are none. See `Summary.variance`."""
-        return np.asarray(self.sheet.variance[self.line])
+        return np.asarray(self.group.variance[self.line])
 
     @property
     def max_abs(self) -> Numbers:
         """Largest magnitude of the finite elements; NaN if there are none."""
-        return np.asarray(self.sheet.max_abs[self.line])
+        return np.asarray(self.group.max_abs[self.line])
 
     @property
     def signatures(self) -> NDArray[np.uint64]:
-        """One number for each row that identifies its moments: see `Sheet.signatures`."""
-        return np.asarray(self.sheet.signatures[self.line])
+        """One number for each row that identifies its moments: see `StepGroup.signatures`."""
+        return np.asarray(self.group.signatures[self.line])
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class Table:
     @property
     def layers(self) -> LayerTable:
         """Parameters grouped by module; see `layers_of`."""
-        return LayerTable(self.sheet.layers, self.line)
+        return LayerTable(self.group.layers, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,59 +168,59 @@ class LayerTable:
     """Parameters of one kind grouped by module, in order of first appearance.
 
     Attributes:
-        sheet: The modules, in this step and others.
-        line: Index of this step in the sheet.
+        group: The modules, in this step and others.
+        line: Index of this step in the group.
     """
 
-    sheet: LayerSheet
+    group: LayerGroup
     line: int
 
     def __len__(self) -> int:
-        return len(self.sheet.paths)
+        return len(self.group.paths)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Path of each module."""
-        return self.sheet.paths
+        return self.group.paths
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Class of each module."""
-        return self.sheet.classes
+        return self.group.classes
 
     @property
     def keys(self) -> tuple[Key, ...]:
         """Key of each module's weight, or of its first parameter."""
-        return self.sheet.keys
+        return self.group.keys
 
     def column(self, name: str) -> Numbers:
         """Return one column of `MOMENT_FIELDS`, summed over each module's parameters (not valid for extremes)."""
-        return np.asarray(self.sheet.column(name)[self.line])
+        return np.asarray(self.group.column(name)[self.line])
 
     @property
     def whole(self) -> Flags:
         """Whether each module is free of NaN and infinities."""
-        return np.asarray(self.sheet.whole[self.line])
+        return np.asarray(self.group.whole[self.line])
 
     @property
     def l2(self) -> Numbers:
         """Euclidean norm of all parameters of a module."""
-        return np.asarray(self.sheet.l2[self.line])
+        return np.asarray(self.group.l2[self.line])
 
     @property
     def mean_abs_nonzero(self) -> Numbers:
         """Mean magnitude of the nonzero elements; 0 if there are none."""
-        return np.asarray(self.sheet.mean_abs_nonzero[self.line])
+        return np.asarray(self.group.mean_abs_nonzero[self.line])
 
     @property
     def carrying(self) -> Flags:
         """Whether each module should pass a gradient on, and has one."""
-        return np.asarray(self.sheet.carrying[self.line])
+        return np.asarray(self.group.carrying[self.line])
 
     @property
     def carrying_count(self) -> int:
         """Number of modules that should pass a gradient on, and have one."""
-        return self.sheet.carrying_count[self.line]
+        return self.group.carrying_count[self.line]
 
     def named(self, row: int) -> str:
         """Return path and class of a module, for messages."""
@@ -248,7 +248,7 @@ def table_of_rows(subjects: tuple[Subject, ...], moments: Numbers) -> Table:
         subjects: Subject of each row.
         moments: Shape (rows, 10), as in `MOMENT_FIELDS`.
     """
-    return Table(Sheet(subjects, np.ascontiguousarray(moments.T)[:, np.newaxis]))
+    return Table(StepGroup(subjects, np.ascontiguousarray(moments.T)[:, np.newaxis]))
 
 
 @once
@@ -317,9 +317,9 @@ def _table_of(view: StepView, kind: Kind) -> Table:
     # Read once: another thread may lay out its own steps meanwhile.
     spread = _laid_out
     line = spread.line_of(view) if spread is not None else None
-    sheet = spread.sheet(kind) if spread is not None and line is not None else None
-    if sheet is not None and line is not None:
-        return Table(sheet, line)
+    group = spread.group(kind) if spread is not None and line is not None else None
+    if group is not None and line is not None:
+        return Table(group, line)
     return _single(view, kind)
 
 
@@ -341,7 +341,7 @@ def _single(view: StepView, kind: Kind) -> Table:
     return table_of_rows((*subjects, *others) if subjects else others, np.concatenate([moments, rows]))
 
 
-_EMPTY = Table(Sheet((), np.zeros((len(MOMENT_FIELDS), 1, 0))))
+_EMPTY = Table(StepGroup((), np.zeros((len(MOMENT_FIELDS), 1, 0))))
 
 
 @once_a_view

@@ -11,7 +11,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import LayerTable
-from barograph.rules.sheets import Flags, Numbers
+from barograph.rules.step_groups import Flags, Numbers
 from barograph.rules.suspects import about, remember_facts
 from barograph.runs.reading.view import StepView
 

@@ -20,8 +20,8 @@ from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import counts_of, fact_value, facts_about
 from barograph.rules.columns import table_of
-from barograph.rules.scale import first_answer, is_scaled_inside, normalises_first
-from barograph.rules.sheets import Numbers
+from barograph.rules.scale import first_output, is_scaled_inside, normalises_first
+from barograph.rules.step_groups import Numbers
 from barograph.rules.words import number, percent
 from barograph.runs.reading.view import StepView
 
@@ -78,7 +78,7 @@ class NotNormalizedInput(Rule):
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
             return
-        first = first_answer(view)
+        first = first_output(view)
         if first is not None:
             memory["first"] = first
             memory["normalised"] = normalises_first(view)

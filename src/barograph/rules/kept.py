@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from barograph.rules.packing import merged, packed, unpacked
-from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import aligned
+from barograph.rules.step_groups import Numbers
 
 
 def recall(memory: dict[str, Any], paths: Sequence[str], **defaults: float) -> dict[str, Numbers]:

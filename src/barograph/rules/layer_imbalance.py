@@ -17,7 +17,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, table_of
 from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
-from barograph.rules.sheets import Flags, Numbers
+from barograph.rules.step_groups import Flags, Numbers
 from barograph.rules.suspects import ranked
 from barograph.rules.words import number
 from barograph.runs.reading.view import StepView

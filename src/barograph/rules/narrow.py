@@ -21,7 +21,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
-from barograph.rules.sheets import Numbers
+from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import IN_BFLOAT16, names, number, percent
 from barograph.runs.reading.view import StepView

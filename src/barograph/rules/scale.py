@@ -12,7 +12,7 @@ from barograph.model.key import Kind
 from barograph.model.records import Subject
 from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
-from barograph.rules.sheets import Numbers
+from barograph.rules.step_groups import Numbers
 from barograph.runs.reading.view import StepView
 
 Value = TypeVar("Value", float, Numbers)
@@ -109,7 +109,7 @@ def size_of_inputs(view: StepView) -> float | None:
         >>> size_of_inputs(StepView.of(0, {fed: Summary(count=4, sum_sq=400.0), fc: Summary(count=1, sum_sq=9.0)}))
         10.0
     """
-    first = first_answer(view)
+    first = first_output(view)
     if Kind.BATCH not in view.kinds or first is None:
         return None
     batch = table_of(view, Kind.BATCH)
@@ -118,7 +118,7 @@ def size_of_inputs(view: StepView) -> float | None:
     return 0.0 if is_scaled_inside(first, square) else math.sqrt(square)
 
 
-def first_answer(view: StepView) -> list[Any] | None:
+def first_output(view: StepView) -> list[Any] | None:
     """Return class, output mean and output mean square of the first layer; None if unknown."""
     table = table_of(view, Kind.OUTPUT)
     for row, subject in enumerate(table.subjects):
@@ -137,7 +137,7 @@ def is_scaled_inside(first: list[Any], square: float) -> bool:
     """Return whether a model scales its inputs itself: it normalizes, embeds or divides them.
 
     Args:
-        first: Result of `first_answer`. A division before the first layer shows in a small output, or, if the output
+        first: Result of `first_output`. A division before the first layer shows in a small output, or, if the output
             is bounded, in one below saturation.
         square: Mean square of the inputs.
     """

@@ -49,7 +49,7 @@ def runs_of(table: Table, memory: dict[str, Any], *, step: int, rtol: float = 0.
     known: list[str] = memory.get("paths", [])
     paths = list(table.paths)
     if exact and known == paths and _is_known_to_move(table, memory):
-        return _all_moved(memory, known, table.sheet.packed_signatures[table.line], step)
+        return _all_moved(memory, known, table.group.packed_signatures[table.line], step)
     states = table.signatures if exact else np.ascontiguousarray(table.moments)
     if not known:
         return _all_moved(memory, paths, packed(states), step)
@@ -74,9 +74,9 @@ def runs_of(table: Table, memory: dict[str, Any], *, step: int, rtol: float = 0.
 
 
 def _is_known_to_move(table: Table, memory: dict[str, Any]) -> bool:
-    """Return whether the last step is the one before this on the sheet, and no tensor is the same: as nearly always."""
-    sheet, line = table.sheet, table.line
-    return line > 0 and not sheet.has_repeats[line] and bool(memory["states"] == sheet.packed_signatures[line - 1])
+    """Return whether the last step precedes this one in the group, and no tensor is the same, as in most steps."""
+    group, line = table.group, table.line
+    return line > 0 and not group.has_repeats[line] and bool(memory["states"] == group.packed_signatures[line - 1])
 
 
 def _runs(length: NDArray[np.int64], since: NDArray[np.int64]) -> Runs:

@@ -25,7 +25,7 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
     Key(Kind.TIME, path)
     for path in ("step", "data", "forward", "backward", "optimizer", "capture", "other", "steps", "longest")
 )
-_MOST_TOLD = 200
+_MOST_FACTS = 200
 _NO_LOADER = Unjudged("no data loader with worker processes ran for long enough")
 _LOADERS = Key(Kind.MACHINE, "loader_processes")
 
@@ -45,7 +45,7 @@ def milliseconds(secs: float) -> str:
     return f"{number(secs)} s" if secs >= 1 else f"{number(1000 * secs)} ms"
 
 
-def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[list[float]] | None:
+def _last_recorded(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[list[float]] | None:
     """Add the times of a view to the last records and return these; None if the view lacks one.
 
     Args:
@@ -58,7 +58,7 @@ def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[li
         return None
     all_facts: list[list[float]] = memory.setdefault("told", [])
     all_facts.append([value for value in values if value is not None])
-    del all_facts[:-_MOST_TOLD]
+    del all_facts[:-_MOST_FACTS]
     memory["secs"] = memory.get("secs", 0.0) + all_facts[-1][0] * all_facts[-1][1]
     return all_facts
 
@@ -100,7 +100,7 @@ class Dataloader(Rule):
         return (Selection(kinds=frozenset({Kind.MACHINE}), include=("loader_processes",)), time_need("data"))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        if _last_told(memory, view, (STEP, STEPS, DATA)) is not None:
+        if _last_recorded(memory, view, (STEP, STEPS, DATA)) is not None:
             yield _NO_LOADER
             return
         symptom: Symptom | None = None
@@ -179,7 +179,7 @@ class StepOutlier(Rule):
         return (time_need("step", "steps", "longest"),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        all_facts = _last_told(memory, view, (STEP, STEPS, LONGEST))
+        all_facts = _last_recorded(memory, view, (STEP, STEPS, LONGEST))
         if all_facts is None:
             yield Unjudged("no step times were recorded")
             return
@@ -233,7 +233,7 @@ class Straggler(Rule):
 
     ratio: float = parameter(1.5, "Multiple of the others' median time.", above=1.0)
     least_share: float = parameter(0.2, "Least difference, as a share of the step.", above=0.0, below=1.0)
-    least_told: int = parameter(30, "Intervals needed from each worker.", at_least=1)
+    least_recorded: int = parameter(30, "Intervals needed from each worker.", at_least=1)
     patience: int = parameter(20, "Judged intervals in a row that must show the fault before a finding opens.",
                               at_least=1)
     recovery: int = parameter(20, "Judged intervals in a row without the fault before a finding closes.", at_least=1)
@@ -251,13 +251,13 @@ class Straggler(Rule):
             mine["count"] += 1
             mine["own"] += _SMOOTHING * (own - mine["own"])
             mine["step"] += _SMOOTHING * (steps[worker] - mine["step"])
-        known = {name: mine for name, mine in memory.items() if mine["count"] >= self.least_told}
+        known = {name: mine for name, mine in memory.items() if mine["count"] >= self.least_recorded}
         if len(memory) < 2:
             yield Unjudged("needs several workers; this run recorded times of one")
             return
         if len(known) < len(memory):
             least = min(mine["count"] for mine in memory.values())
-            yield Unjudged(f"needs {self.least_told} intervals of each worker; one has {least}")
+            yield Unjudged(f"needs {self.least_recorded} intervals of each worker; one has {least}")
             return
         slowest = max(known, key=lambda name: float(known[name]["own"]))
         others = median(float(mine["own"]) for name, mine in known.items() if name != slowest)
@@ -309,7 +309,7 @@ class OverallFrameworkMetrics(Rule):
         return (time_need("step", "steps", "data"),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        all_facts = _last_told(memory, view, (STEP, STEPS, DATA))
+        all_facts = _last_recorded(memory, view, (STEP, STEPS, DATA))
         if all_facts is None:
             yield Unjudged("no step times were recorded")
             return

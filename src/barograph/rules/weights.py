@@ -27,8 +27,8 @@ from barograph.rules.columns import (
     table_of_rows,
 )
 from barograph.rules.kept import keep, recall
-from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
+from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import lower_rate, names, number, sentence
 from barograph.runs.reading.view import StepView

@@ -82,8 +82,8 @@ def checked(archive: ArchiveReader, *, on_progress: Progress = lambda done, tota
 
 
 def _check_lists(archive: ArchiveReader, manifest: ArchiveManifest) -> None:
-    there, said = set(archive.names) - {ARCHIVE_MANIFEST}, set(manifest.members)
-    for names, what in ((there - said, "is not in its manifest"), (said - there, "is missing")):
+    there, listed = set(archive.names) - {ARCHIVE_MANIFEST}, set(manifest.members)
+    for names, what in ((there - listed, "is not in its manifest"), (listed - there, "is missing")):
         if names:
             more = f", and {len(names) - 1} more" if len(names) > 1 else ""
             raise BadArchive(f'The archive is damaged: "{min(names)}" {what}{more} ({archive.path}).')
@@ -92,11 +92,11 @@ def _check_lists(archive: ArchiveReader, manifest: ArchiveManifest) -> None:
             raise BadArchive(f'The archive is damaged: "{name}" has {archive.size_bytes(name):,} bytes, expected '
                              f"{member.size_bytes:,} ({archive.path}).")
     folders = [run.folder for run in manifest.runs]
-    held = {member_from_name(name).run for name in said} - {""}
+    held = {member_from_name(name).run for name in listed} - {""}
     if held != set(folders) or len(folders) != len(set(folders)):
         raise BadArchive(f"The runs in the archive differ from those in its manifest ({archive.path}).")
     for run in manifest.runs:
-        if f"{run.folder}/{MANIFEST}" not in said:
+        if f"{run.folder}/{MANIFEST}" not in listed:
             raise BadArchive(f'The archive is damaged: "{run.folder}" has no {MANIFEST} ({archive.path}).')
 
 

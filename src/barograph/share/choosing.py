@@ -23,7 +23,7 @@ from barograph.store.base import ObjectInfo, Store
 from barograph.store.urls import store_from_url
 
 _UNDER_WAY = (RunState.STARTING, RunState.RUNNING)
-_NOT_TOLD = (Verb.DELETE, Verb.RESTORE)
+_NOT_SHARED = (Verb.DELETE, Verb.RESTORE)
 _ENTRIES_A_FILE = 10_000
 _IDENTITY_CHARS = 6
 
@@ -207,10 +207,10 @@ def _entries(catalog: Catalog, whole: dict[str, Item]) -> list[Entry]:
                if (found := whole.get(uid) or catalog.item_by_uid(uid)) and found.facts["parent"]}
     with catalog.reading() as connection:
         others = related_to(connection, whole.keys(), (ItemKind.ACTION, ItemKind.CONTEXT, ItemKind.ARTIFACT))
-        told = recorded_entries(connection, {*whole, *artifacts, *others}, in_journal_of_root=True)
+        recorded = recorded_entries(connection, {*whole, *artifacts, *others}, in_journal_of_root=True)
         around = recorded_entries(connection, (trials | parents) - whole.keys(), in_journal_of_root=True)
     made = [entry for entry in around if entry.verb is Verb.CREATE]
-    return made + [entry for entry in told if entry.verb not in _NOT_TOLD]
+    return made + [entry for entry in recorded if entry.verb not in _NOT_SHARED]
 
 
 def _metadata(entries: list[Entry]) -> Iterator[tuple[str, bytes]]:

@@ -18,8 +18,8 @@ from typing import IO, Self
 
 from barograph.errors import BadArchive, ImportFailed, StoreError
 from barograph.share.archive_file import opened
+from barograph.share.drained_file import DrainedFile
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
-from barograph.share.sluice import Sluice
 
 PART_BYTES = 2**20
 MOST_DIRECTORY_BYTES = 64 * 2**20
@@ -42,7 +42,7 @@ class ArchiveWriter:
         stream: Output; it need not be seekable.
     """
 
-    def __init__(self, stream: IO[bytes] | Sluice) -> None:
+    def __init__(self, stream: IO[bytes] | DrainedFile) -> None:
         self._zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
 
     def add(self, name: str, parts: Iterable[bytes], size_bytes: int) -> tuple[int, str]:

@@ -10,9 +10,9 @@ from typing import IO, Any
 from barograph.errors import ExportError, ObjectNotFound
 from barograph.share.choosing import Choice, Piece
 from barograph.share.container import ArchiveWriter
+from barograph.share.drained_file import DrainedFile
 from barograph.share.manifest import ArchivedMember, ArchiveManifest
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
-from barograph.share.sluice import Sluice
 from barograph.store.base import Store
 from barograph.store.streaming import parts_of, put_parts
 
@@ -115,8 +115,8 @@ def put_archive(
 
 
 def _in_parts(choice: Choice, on_progress: Progress, tell: Callable[[Exported], object]) -> Iterator[bytes]:
-    with Sluice() as sluice:
-        with ArchiveWriter(sluice) as writer:
+    with DrainedFile() as drained_file:
+        with ArchiveWriter(drained_file) as writer:
             packing = _packed(choice, writer, on_progress)
             while True:
                 try:
@@ -124,8 +124,8 @@ def _in_parts(choice: Choice, on_progress: Progress, tell: Callable[[Exported], 
                 except StopIteration as end:
                     tell(end.value)
                     break
-                yield from sluice.let_through()
-        yield from sluice.let_through()
+                yield from drained_file.let_through()
+        yield from drained_file.let_through()
 
 
 def _packed(choice: Choice, writer: ArchiveWriter, on_progress: Progress) -> Generator[None, None, Exported]:

@@ -103,9 +103,9 @@ def manifest_from_bytes(data: bytes) -> ArchiveManifest:
         body = unsealed(data, ARCHIVE_MANIFEST)
     except DamagedChunk as error:
         raise BadArchive(f"The archive's manifest is damaged: {error}") from error
-    said = body.get("format")
-    if not isinstance(said, int) or said > ARCHIVE_FORMAT:
-        raise NewerFormat(f"The archive has format {said}, written by Barograph {body.get('barograph')}; this one "
+    version = body.get("format")
+    if not isinstance(version, int) or version > ARCHIVE_FORMAT:
+        raise NewerFormat(f"The archive has format {version}, written by Barograph {body.get('barograph')}; this one "
                           f"reads formats up to {ARCHIVE_FORMAT}. Update Barograph.")
     try:
         return _manifest(body)

@@ -87,9 +87,9 @@ def _curves(content: ComparisonContent) -> Markup | None:
 
 def _chart(overlay: Overlay, along: str) -> Markup:
     place: Callable[[float], str] = (lambda secs: duration(secs) if secs else "0") if along == "time" else figure
-    said = "; ".join(f"{line.name}: first {figure(line.first)}, last {figure(line.last)}"
-                     for line in overlay.lines)
-    chart = line_chart(overlay.metric, f"{said}.", [Line(line.name, line.at, line.values) for line in overlay.lines],
+    caption = "; ".join(f"{line.name}: first {figure(line.first)}, last {figure(line.last)}"
+                        for line in overlay.lines)
+    chart = line_chart(overlay.metric, f"{caption}.", [Line(line.name, line.at, line.values) for line in overlay.lines],
                        x_title=along, x_text=place)
     rows = [(line.name, f"{line.count:,}", *map(figure, (line.first, line.last, line.least, line.greatest)))
             for line in overlay.lines]
@@ -101,7 +101,7 @@ def _chart(overlay: Overlay, along: str) -> Markup:
 
 def _differences(names: Sequence[str], rows: Sequence[Difference], same: int) -> Markup:
     numbers = len(names) if all(isinstance(value, int | float | None) for row in rows for value in row.values) else 0
-    shown = [(row.name, *map(_told, row.values)) for row in rows[:_MOST_ROWS]]
+    shown = [(row.name, *map(_text, row.values)) for row in rows[:_MOST_ROWS]]
     more = [f"{len(rows) - _MOST_ROWS} more differ." if len(rows) > _MOST_ROWS else "",
             f"{count(same, 'other')} the same." if same else ""]
     return joined(table("Differences", ("", *names), shown, numbers=numbers),
@@ -109,11 +109,11 @@ def _differences(names: Sequence[str], rows: Sequence[Difference], same: int) ->
 
 
 def _notes(content: ComparisonContent) -> Markup | None:
-    said = [element("article", element("h3", item.name),
-                    [joined(element("p", f"{local_time(note.time_unix)} {note.by}".rstrip(), class_="note"),
-                            rendered(note.text)) for note in item.notes[-_MOST_NOTES:]])
-            for item in content.items if item.notes]
-    return joined(said) if said else None
+    notes = [element("article", element("h3", item.name),
+                     [joined(element("p", f"{local_time(note.time_unix)} {note.by}".rstrip(), class_="note"),
+                             rendered(note.text)) for note in item.notes[-_MOST_NOTES:]])
+             for item in content.items if item.notes]
+    return joined(notes) if notes else None
 
 
 def _runs(content: ComparisonContent) -> Markup:
@@ -125,5 +125,5 @@ def _runs(content: ComparisonContent) -> Markup:
                  numbers=0)
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return "–" if value is None else figure(value) if isinstance(value, float) else str(value)

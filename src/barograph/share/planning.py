@@ -134,13 +134,13 @@ def _missing(found: Checked, run: ArchivedRun, members: list[Member], store: Sto
     """
     there = {info.name: info.size_bytes for info in store.list()}
     for member in members:
-        said = found.manifest.members[member.name]
+        expected = found.manifest.members[member.name]
         if member.object not in there:
             if not member.is_optional:
                 raise _differs(run, member, "is missing", store)
             yield member
         elif not member.is_replaced and (
-            there[member.object] != said.size_bytes or _sha256(store, member.object) != said.sha256
+            there[member.object] != expected.size_bytes or _sha256(store, member.object) != expected.sha256
         ):
             raise _differs(run, member, "differs", store)
 

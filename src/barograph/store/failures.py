@@ -23,6 +23,8 @@ class NoRanges(StoreDenied):
 LOCAL = (OSError, NotImplementedError, ValueError)
 """Errors of directories. Those of buckets are `objects.FOREIGN`."""
 
+UNREACHABLE = "The store cannot be reached."
+"""Start of most messages of `StoreUnavailable`."""
 NO_SPACE = "The store is full."
 """Prefix of the message of each StoreFull."""
 
@@ -103,7 +105,7 @@ def _reading(
         return StoreDenied, "Reading or writing is not allowed there."
     # Only for buckets, because the path of a directory may contain any text.
     about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
-    return about_keys or (StoreUnavailable, "The store cannot be reached.")
+    return about_keys or (StoreUnavailable, UNREACHABLE)
 
 
 def _is_of_obstore(error: BaseException, *names: str) -> bool:

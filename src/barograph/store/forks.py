@@ -182,7 +182,7 @@ def _serve(line: Connection[Any, Any]) -> None:
                 if pickled not in known:
                     known[pickled] = pickle.loads(pickled)
                 answer = True, _ANSWERS[verb](known[pickled], *words, **options)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where it was asked
+            except Exception as error:  # noqa: BLE001 - raised again in the calling process
                 answer = False, error
             line.send(answer)
 

@@ -42,7 +42,7 @@ class Inside:
             StoreFull: The disk is full.
         """
         with self._parent(path, make=True) as (parent, name):
-            beside = f".{name[:100]}.{secrets.token_hex(4)}.part"
+            beside = f".{secrets.token_hex(8)}.part"  # not its name, which may be as long as names can be
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY
             handle = parent.open(beside, flags, 0o777 if executable else 0o666)
             try:

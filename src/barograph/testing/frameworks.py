@@ -209,9 +209,9 @@ class FrameworkConformance:
         thinned, _ = self._recorded(task, budget=1e-7)
         assert _made(thinned) == task.steps, f"under a budget, {_made(thinned)} of {task.steps} steps are counted"
         whole, thin = _told(recorded), _told(thinned)
-        dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
-        assert dear[1] < dear[0], (
-            f"a tiny budget skips nothing: {dear[1]} of {dear[0]} steps are recorded in full")
+        expensive = [sum(any(map(_is_expensive, keys)) for keys in told.values()) for told in (whole, thin)]
+        assert expensive[1] < expensive[0], (
+            f"a tiny budget skips nothing: {expensive[1]} of {expensive[0]} steps are recorded in full")
         for number, keys in whole.items():
             for key in keys:
                 assert key.kind is not Kind.LOSS or key in thin.get(number, {}), (
@@ -397,7 +397,7 @@ def _told(run: RunReader) -> dict[int, dict[Key, list[float]]]:
     return told
 
 
-def _is_dear(key: Key) -> bool:
+def _is_expensive(key: Key) -> bool:
     """Return whether a budget passes this over before it passes over the loss."""
     return key.kind not in (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.CUSTOM)
 

@@ -107,12 +107,12 @@ class RuleConformance:
 
     # What it must bear
 
-    def test_nan_and_infinity_are_borne(self) -> None:
+    def test_nan_and_infinity_are_tolerated(self) -> None:
         """Non-finite records do not raise."""
         for value in (math.nan, math.inf, -math.inf):
             judged(self.rule, [spoilt(view, value) for view in (*self.sick, *self.well)])
 
-    def test_any_order_of_modes_and_skipped_steps_is_borne(self) -> None:
+    def test_any_order_of_modes_and_skipped_steps_is_tolerated(self) -> None:
         """Evaluations and skipped steps do not raise."""
         steps = [*self.sick, *self.well]
         for change in ({"mode": Mode.EVAL}, {"mode": Mode.PREDICT}, {"skipped": True}):

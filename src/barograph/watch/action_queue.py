@@ -118,7 +118,7 @@ class ActionQueue:
                     self._announcer.denied(refused, error)
                 else:
                     self._announcer.away(away, error)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - an action may be anybody's, and raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party actions may raise anything
                 self._announcer.problem(f"{what} failed: {type(error).__name__}: {error}")
             else:
                 self._announcer.back(away)

@@ -53,7 +53,7 @@ def notifiers_of(
         recipients: Result of `recipients_of`, if validated before.
 
     Raises:
-        As `recipients_of`.
+        See `recipients_of`.
     """
     known = recipients_of(settings) if recipients is None else recipients
     return NotifierQueue(run, known, patience_secs=settings.notify_timeout_secs) if known else None
@@ -68,25 +68,25 @@ def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
     scheme, separator, _ = url.text.partition("://")
     from_elsewhere = has_reference(notify.to)
     if not separator:
-        what = "what the environment or a file says" if from_elsewhere else f'"{notify.to}"'
-        raise SettingsError(f"{name}: {what} is no URL; write https://…, mailto://…, or command:./tell.sh, say.")
+        what = "the value from the environment or file" if from_elsewhere else f'"{notify.to}"'
+        raise SettingsError(f"{name}: {what} is not a URL. Examples: https://…, mailto://…, command:./notify.sh.")
     if scheme in _HTTP:
         host = urlsplit(url.text).hostname
         if not host:
-            raise SettingsError(f"{name}: the URL names no host.")
+            raise SettingsError(f"{name}: the URL has no host.")
         label = notify.to if notify.to.startswith(("$", "file:")) else f"{scheme}://{host}"
         return notify.name or f"the webhook {label}", Webhook(url, timeout_secs=notify.timeout_secs)
     try:
         # Imported on use: most runs have no recipients, and Apprise loads over a hundred services.
         from barograph.watch.apprise_notifier import AppriseNotifier, service_names
     except ImportError as error:
-        raise SettingsError(f"{name}: {scheme}:// needs the package apprise, which cannot be loaded.") from error
+        raise SettingsError(f"{name}: {scheme}:// needs the package apprise, which cannot be imported.") from error
     if scheme.lower() not in service_names():
         known = (*service_names(), *_HTTP, "command")
         close = nearest(scheme.lower(), known)
-        hint = close if close.startswith("Did you") else ("There are https, command, and the services of Apprise: "
+        hint = close if close.startswith("Did you") else ("Available: https, command, and the services of Apprise: "
                                                          "mailto, slack, discord, tgram, ntfy, …")
-        shown = f'"{scheme}"' if not from_elsewhere or notify.to.startswith(scheme) else "that the URL names"
-        raise UnknownName(f"{name}: there is no service {shown}. {hint}")
+        shown = f'"{scheme}"' if not from_elsewhere or notify.to.startswith(scheme) else "in the URL"
+        raise UnknownName(f"{name}: unknown service {shown}. {hint}")
     service = AppriseNotifier(url, timeout_secs=notify.timeout_secs, inline=not from_elsewhere)
     return notify.name or f"the service {scheme}", service

@@ -61,7 +61,7 @@ class Announcer:
         for notifier in self._notifiers:
             try:
                 notifier.notify(notice)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a notifier may be anybody's, and raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party notifiers may raise anything
                 failed.append(f"{type(notifier).__name__} could not tell: {type(error).__name__}: {error}")
         if self._queue is not None:
             self._queue.take(notice)

@@ -49,29 +49,29 @@ class AppriseNotifier:
         self._timeout_secs = timeout_secs
         scheme = url.text.partition("://")[0].lower()
         _check_usable_here(scheme)
-        with _Heard() as heard:
+        with _CapturedLog() as log:
             service = apprise.Apprise.instantiate(_with_timeouts(url.text, timeout_secs), suppress_exceptions=True)
         if service is None:
-            said = f": {url.hide(heard.text)}" if heard.text else ""
-            raise SettingsError(f"The {scheme} URL to notify does not say what that service needs{said}.")
+            reason = f": {url.hide(log.text)}" if log.text else ""
+            raise SettingsError(f"The {scheme} URL to notify is incomplete or invalid{reason}.")
         if inline and service.url(privacy=True) != service.url(privacy=False):  # type: ignore[no-untyped-call]
-            raise SettingsError(f"The {scheme} URL to notify holds a password or a token in the settings themselves; "
-                                f"{HOW_TO_WRITE}.")
+            raise SettingsError(f"The {scheme} URL to notify contains a password or a token in plain text. "
+                                f"{HOW_TO_WRITE}")
         self._service = service
 
     def send(self, messages: Sequence[Message]) -> None:
         """See `MessageNotifier.send`."""
-        with _Heard() as heard:
+        with _CapturedLog() as log:
             try:
                 arrived = self._service.notify(
                     body="\n\n".join(f"{text_of(message.notice).plain}" for message in messages)
                     + f"\n\nrun {messages[0].run}",
                     title=title_of(messages), notify_type=_type_of(messages), body_format=apprise.NotifyFormat.TEXT,
                 )
-            except Exception as error:  # noqa: BLE001 - over a hundred services, each with errors of its own
+            except Exception as error:  # noqa: BLE001 - over a hundred services, each with its own errors
                 raise NotDelivered(self._url.hide(f"{type(error).__name__}: {error}")) from None
         if not arrived:
-            raise NotDelivered(self._url.hide(heard.text) or "the service did not take it")
+            raise NotDelivered(self._url.hide(log.text) or "the service rejected the message")
 
     def abort(self) -> None:
         """See `MessageNotifier.abort`; does nothing, since the connections have their own timeouts."""
@@ -85,10 +85,10 @@ def _check_usable_here(scheme: str) -> None:
     needs: Mapping[str, Any] = service.requirements
     packages = needs.get("packages_required") or ()
     named = packages if isinstance(packages, str) else ", ".join(map(str, packages))
-    what = f"It needs {named}: pip install it." if named else str(needs.get("details") or "")
+    what = f"It requires {named}: install it with pip." if named else str(needs.get("details") or "")
     close = {"dbus", "qt", "kde", "glib", "gnome", "macosx", "windows"}
-    desk = ' Any program that shows a notice serves, too: "command:./notice.sh".' if scheme in close else ""
-    raise SettingsError(f"The service {scheme} cannot be used on this machine. {what}{desk} See {service.setup_url}.")
+    desk = ' Alternatively, run a program: "command:./notice.sh".' if scheme in close else ""
+    raise SettingsError(f"The service {scheme} is not available on this machine. {what}{desk} See {service.setup_url}.")
 
 
 def service_names() -> list[str]:
@@ -124,7 +124,7 @@ def _with_timeouts(url: str, timeout_secs: float) -> str:
     return f"{url}{'&' if '?' in url else '?'}cto={timeout_secs:g}&rto={timeout_secs:g}"
 
 
-class _Heard(logging.Handler):
+class _CapturedLog(logging.Handler):
     """Keeps Apprise's log records of this thread during a send, and hides them from other handlers, since they may
     contain secrets."""
 
@@ -143,7 +143,7 @@ class _Heard(logging.Handler):
         if record.thread == self._thread and (record.levelno >= logging.WARNING or "Exception" in str(record.msg)):
             self._texts.append(record.getMessage())
 
-    def __enter__(self) -> _Heard:
+    def __enter__(self) -> _CapturedLog:
         _LOG.propagate = False
         _LOG.setLevel(logging.DEBUG)
         _LOG.addHandler(self)

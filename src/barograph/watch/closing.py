@@ -106,17 +106,17 @@ def _consequences(names: Sequence[str], width: int | None) -> str:
 def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
         fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
-        return [*_said(summary.verdict, width), *fix]
+        return [*_filled(summary.verdict, width), *fix]
     recorded = recorded_line(summary)
     if problems := summary.problems:
-        return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)
+        return _filled(f"{count(len(problems), 'problem')} found; {recorded}", width)
     # For steps that cannot be read, no rule knows which records are missing.
     unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
     verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
-    return [*_said(recorded, width), *wrapped("  ", verdict, width)]
+    return [*_filled(recorded, width), *wrapped("  ", verdict, width)]
 
 
-def _said(text: str, width: int | None) -> list[str]:
+def _filled(text: str, width: int | None) -> list[str]:
     return wrapped("barograph: ", text, width, below=2)
 
 
@@ -129,9 +129,9 @@ def recorded_line(summary: RunSummary) -> str:
     lasts = [item.last for item in summary.workers if item.last is not None]
     evaluations = max((last.coverage.evaluations for last in lasts), default=0)
     parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
-    dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
-    if dearest is not None:
-        parts.append(recording_cost(dearest))
+    costliest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
+    if costliest is not None:
+        parts.append(recording_cost(costliest))
     return "; ".join(parts)
 
 

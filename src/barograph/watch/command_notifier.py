@@ -60,12 +60,12 @@ class CommandNotifier:
         """See `MessageNotifier.send`."""
         lines = "".join(f"{json.dumps(message.body(), allow_nan=False)}\n" for message in messages)
         # A file, not a pipe: a background process of the command could keep a pipe open forever.
-        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
-            told.write(lines.encode())
-            told.seek(0)
-            code = self._run(told, said)
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as output:
+            stdin.write(lines.encode())
+            stdin.seek(0)
+            code = self._run(stdin, output)
             if code:
-                raise NotDelivered(f"it {ended_reason(code)}{_last_words(said)}")
+                raise NotDelivered(f"it {ended_reason(code)}{_end_of_output(output)}")
 
     def abort(self) -> None:
         """See `MessageNotifier.abort`."""
@@ -73,10 +73,10 @@ class CommandNotifier:
         if running is not None:
             running.kill()
 
-    def _run(self, told: IO[bytes], said: IO[bytes]) -> int:
+    def _run(self, stdin: IO[bytes], output: IO[bytes]) -> int:
         try:
             # In its own session, so that its child processes are killed with it.
-            process = LocalProcess(Command(tuple(self._words)), stdin=told, stdout=said, stderr=STDOUT)
+            process = LocalProcess(Command(tuple(self._words)), stdin=stdin, stdout=output, stderr=STDOUT)
         except OSError as error:
             raise NotDelivered(f"it cannot be started: {error.strerror}") from None
         self._running = process
@@ -85,17 +85,17 @@ class CommandNotifier:
             if code is None:
                 process.kill()
                 process.wait()
-                why = f"it did not end within {self._timeout_secs:g} s and was killed{_last_words(said)}"
+                why = f"it did not end within {self._timeout_secs:g} s and was killed{_end_of_output(output)}"
                 raise NotDelivered(why)
             return code
         finally:
             self._running = None
 
 
-def _last_words(said: IO[bytes]) -> str:
-    said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - 4 * _OUTPUT_CHARS))
+def _end_of_output(output: IO[bytes]) -> str:
+    output.seek(0, os.SEEK_END)
+    output.seek(max(0, output.tell() - 4 * _OUTPUT_CHARS))
     # The run stores this text, and a failing program often prints its arguments.
-    whole = Secrets(os.environ).hide(said.read().decode("utf-8", "replace"))
+    whole = Secrets(os.environ).hide(output.read().decode("utf-8", "replace"))
     text = " ".join(whole.split())[-_OUTPUT_CHARS:]
     return f": {text}" if text else ""

@@ -16,7 +16,7 @@ from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
 from barograph.rules.columns import fit_together, lay_out
-from barograph.rules.sheets import MOST_STEPS
+from barograph.rules.step_groups import MOST_STEPS
 from barograph.runs.reading.view import StepView
 
 
@@ -35,7 +35,7 @@ Item = StepView | NewAttempt
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RuleResult:
     """Result of one rule for one step.
 
     Attributes:
@@ -62,7 +62,7 @@ class RuleExecutor(Protocol):
         """Pass steps to the rules; returns at once if the rules run in another process."""
         ...
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[RuleResult]:
         """Return the results for the last steps passed, by step and then in the order of the rules."""
         ...
 
@@ -111,9 +111,9 @@ class LocalExecutor:
         """Keep the steps for `finish`."""
         self._items = items
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[RuleResult]:
         """Evaluate the rules on the steps."""
-        said = []
+        results = []
         items, self._items = self._items, ()
         upto = 0
         for number, item in enumerate(items):
@@ -127,9 +127,9 @@ class LocalExecutor:
                     self._announce(seat)
                 findings, problems = judge.take(item)
                 if findings or problems:
-                    said.append(Said(number, judge.rule.code, tuple(findings), tuple(problems)))
+                    results.append(RuleResult(number, judge.rule.code, tuple(findings), tuple(problems)))
         lay_out(())  # release the arrays
-        return said
+        return results
 
     def open(self) -> list[Finding]:
         """Return the open findings."""

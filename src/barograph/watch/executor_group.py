@@ -10,7 +10,7 @@ from barograph.judging.judge import identity
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
-from barograph.watch.executor import Item, RuleExecutor, Said
+from barograph.watch.executor import Item, RuleExecutor, RuleResult
 
 
 class ExecutorGroup:
@@ -39,14 +39,14 @@ class ExecutorGroup:
         self._executors = tuple(executors(self.rules, clock))
         self._not_evaluated: tuple[NotEvaluated, ...] | None = None
 
-    def judge(self, items: Sequence[Item]) -> list[Said]:
+    def judge(self, items: Sequence[Item]) -> list[RuleResult]:
         """Return what the rules found in these steps, by step and then in the order of the rules."""
         if not items:
             return []
         for executor in self._executors:
             executor.begin(items)
-        said = [one for executor in self._executors for one in executor.finish()]
-        return sorted(said, key=lambda one: (one.item, self._place[one.code]))
+        results = [one for executor in self._executors for one in executor.finish()]
+        return sorted(results, key=lambda one: (one.item, self._place[one.code]))
 
     def open(self) -> list[Finding]:
         """Return the open findings."""

@@ -21,7 +21,7 @@ from typing import Any
 from barograph.model.clock import SystemClock
 from barograph.processes.parent import end_with_parent
 from barograph.rules.base import Rule
-from barograph.watch.executor import LocalExecutor, Said
+from barograph.watch.executor import LocalExecutor, RuleResult
 from barograph.watch.framing import Frames, Messages
 
 AT_WORK = struct.Struct("<qq")
@@ -77,7 +77,7 @@ def _serve(
         reply = answer(executor, what, items)
         announce(IDLE)
         if what == "take":
-            reply = [*reply[0], *printed.told(executor)], reply[1]
+            reply = [*reply[0], *printed.new_output(executor)], reply[1]
         try:
             frames.send(messages.packed(reply))
         except BrokenPipeError:
@@ -94,7 +94,7 @@ class _Printed(io.TextIOBase):
     def __init__(self) -> None:
         self.seat = IDLE
         self._first: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def writable(self) -> bool:
         """Return True."""
@@ -106,12 +106,12 @@ class _Printed(io.TextIOBase):
             self._first.setdefault(self.seat, text.strip())
         return sys.stderr.write(text)
 
-    def told(self, executor: LocalExecutor) -> list[Said]:
+    def new_output(self, executor: LocalExecutor) -> list[RuleResult]:
         """Return one problem for each rule that printed and was not reported yet."""
-        new = [seat for seat in self._first if seat not in self._told]
-        self._told.update(new)
+        new = [seat for seat in self._first if seat not in self._reported]
+        self._reported.update(new)
         rules = executor.rules
-        return [Said(0, rules[seat].code, (), (
+        return [RuleResult(0, rules[seat].code, (), (
             f'The rule {rules[seat].code} {rules[seat].name} prints ("{self._first[seat][:_MOST_LETTERS]}"), which '
             "nobody sees. A rule reports by yielding Symptom or Unjudged.",)) for seat in new]
 

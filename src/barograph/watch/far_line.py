@@ -15,7 +15,7 @@ from barograph.watch.framing import Messages
 from barograph.watch.line import RuleLost, Start
 from barograph.watch.process_line import RuleProcess
 
-Answer = tuple[bytes, str, int]
+Reply = tuple[bytes, str, int]
 """A packed reply; or empty bytes, the failure of a rule, and the rule's index."""
 
 
@@ -26,7 +26,7 @@ class RuleHost:
     def __init__(self) -> None:
         self._process: RuleProcess | None = None
 
-    def begin(self, version: str, start: bytes, timeout_secs: float, search_path: Sequence[str]) -> Answer:
+    def begin(self, version: str, start: bytes, timeout_secs: float, search_path: Sequence[str]) -> Reply:
         """Start the process.
 
         Args:
@@ -45,7 +45,7 @@ class RuleHost:
             return b"", lost.what, lost.seat
         return b"", "", 0
 
-    def answer(self, message: bytes) -> Answer:
+    def answer(self, message: bytes) -> Reply:
         """Send a packed message to the process and return the answer."""
         if self._process is None:
             raise HostLost("Nothing was begun.")
@@ -97,7 +97,7 @@ def search_path_here(theirs: Sequence[str]) -> list[str]:
     return [*sys.path, *(item for item in theirs if item not in sys.path and Path(item).exists())]
 
 
-def _checked(answer: Answer) -> bytes:
+def _checked(answer: Reply) -> bytes:
     data, what, seat = answer
     if what:
         raise RuleLost(what, seat)

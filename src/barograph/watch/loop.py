@@ -250,9 +250,9 @@ class Watcher:
 
     def _judge(self, items: Sequence[Item]) -> None:
         # Collect all before reporting any: an earlier finding may be a consequence of a later one.
-        said = list(self._executors.judge(items))
-        self._findings |= {finding.id: finding for one in said for finding in one.findings}
-        for one in said:
+        results = list(self._executors.judge(items))
+        self._findings |= {finding.id: finding for one in results for finding in one.findings}
+        for one in results:
             for finding in one.findings:
                 self._queue.add(finding)
                 event = Event.OPENED if finding.state is FindingState.OPEN else Event.CLOSED

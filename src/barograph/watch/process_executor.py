@@ -17,7 +17,7 @@ from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.selection import Histogram
 from barograph.processes.process import HostLost
 from barograph.rules.base import Rule
-from barograph.watch.executor import Item, LocalExecutor, NewAttempt, Said
+from barograph.watch.executor import Item, LocalExecutor, NewAttempt, RuleResult
 from barograph.watch.executor_process import answer
 from barograph.watch.line import Line, LineFactory, RuleLost, Start
 from barograph.watch.process_line import ProcessLine
@@ -57,7 +57,7 @@ class ProcessExecutor:
         self._states: list[dict[str, Any] | None] = [None] * len(self.rules)
         self._since: list[list[Item]] = []
         self._broken: dict[int, str] = {}
-        self._problems: list[Said] = []
+        self._problems: list[RuleResult] = []
         self._open: list[Finding] = []
         self._begin_line = line
         self._line: Line | None = None
@@ -79,9 +79,9 @@ class ProcessExecutor:
             except (RuleLost, HostLost) as lost:
                 self._bear(lost)
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[RuleResult]:
         """Return the results of the rules, even if their process was lost."""
-        reply: tuple[list[Said], list[Finding]] | None = None
+        reply: tuple[list[RuleResult], list[Finding]] | None = None
         while reply is None:
             waiting, self._is_waiting = self._is_waiting, False
             try:
@@ -89,12 +89,12 @@ class ProcessExecutor:
             except (RuleLost, HostLost) as lost:
                 self._bear(lost)
         self._hosts_lost = self._lost_idle = 0
-        said, self._open = reply
+        results, self._open = reply
         if sum(map(len, self._since)) >= _MOST_ITEMS:
             _, found = self.state()
-            self._problems += [Said(0, self.rules[0].code, (), (text,)) for text in found]
+            self._problems += [RuleResult(0, self.rules[0].code, (), (text,)) for text in found]
         problems, self._problems = self._problems, []
-        return [*said, *problems]
+        return [*results, *problems]
 
     def open(self) -> list[Finding]:
         """Return the open findings as of the last step passed."""
@@ -138,13 +138,13 @@ class ProcessExecutor:
                 self._hosts_lost = self._lost_idle = 0
                 return reply
 
-    def _shown_again(self) -> tuple[list[Said], list[Finding]]:
+    def _shown_again(self) -> tuple[list[RuleResult], list[Finding]]:
         """Start a process and replay all steps since the saved state; return the results of the last steps."""
         self.close()
         start: Start = (self._packed, self._states, self._broken)
         whole = len(self._broken) < len(self.rules)
-        self._line = self._begin_line(start, self._timeout_secs) if whole else _NobodyLine(self.rules, start)
-        reply: tuple[list[Said], list[Finding]] = ([], self._open)
+        self._line = self._begin_line(start, self._timeout_secs) if whole else _IdleLine(self.rules, start)
+        reply: tuple[list[RuleResult], list[Finding]] = ([], self._open)
         for items in self._since:
             self._line.send(("take", items))
             reply = self._line.receive()
@@ -161,7 +161,7 @@ class ProcessExecutor:
         if self._hosts_lost >= _MOST_HOSTS_LOST:
             self._begin_line = ProcessLine
             problem = f"Rules that should run on other machines run on this one: {lost}"
-        self._problems.append(Said(0, self.rules[0].code, (), (problem,)))
+        self._problems.append(RuleResult(0, self.rules[0].code, (), (problem,)))
 
     def _take_out(self, lost: RuleLost) -> None:
         """Disable the rule that was running; if repeatedly none was running, disable all, since none can be blamed."""
@@ -171,16 +171,16 @@ class ProcessExecutor:
             if self._lost_idle < _MOST_LOST_IDLE:
                 # Something else killed it: lack of memory, for example.
                 text = "A rule process ended while idle. Its rules continue in a new process."
-                self._problems.append(Said(0, self.rules[0].code, (), (text,)))
+                self._problems.append(RuleResult(0, self.rules[0].code, (), (text,)))
                 return
         for seat in [lost.seat] if lost.seat in left else left:
             rule = self.rules[seat]
             self._broken[seat] = f": it {lost.what}"
             text = f"The rule {rule.code} {rule.name} is not used any more: it {lost.what}."
-            self._problems.append(Said(0, rule.code, (), (text,)))
+            self._problems.append(RuleResult(0, rule.code, (), (text,)))
 
 
-class _NobodyLine:
+class _IdleLine:
     """Replaces a process whose rules are all disabled: answers without running rules."""
 
     def __init__(self, rules: Sequence[Rule], start: Start) -> None:

@@ -61,7 +61,7 @@ class _Group:
     attempt: int
     number: int = -1
     time_unix: float = 0.0
-    told_secs: float = 0.0
+    reported_secs: float = 0.0
     dropped: int = 0
 
 
@@ -88,7 +88,7 @@ class Pulse:
         self._looks: dict[str, _Look] = {}
         self._looked_at = clock.monotonic()
         self._begun_unix = 0.0
-        self._ends_told: list[str] = []
+        self._ends_reported: list[str] = []
 
     def before(self, view: StepView) -> Iterator[StepView]:
         """Yield views about the time before a step.
@@ -106,8 +106,8 @@ class Pulse:
         silent_secs = time_unix - known.time_unix if known.time_unix and time_unix else 0.0
         if silent_secs >= LEAST_SILENCE_SECS:
             yield self._silence(view.group, known, silent_secs)
-        if known.told_secs:
-            known.told_secs = 0.0
+        if known.reported_secs:
+            known.reported_secs = 0.0
             yield _view(view.group, known, {SILENCE if known.number >= 0 else WAITING: 0.0}, view.step.number)
         known.number, known.time_unix = max(known.number, view.step.number), time_unix or known.time_unix
 
@@ -133,22 +133,22 @@ class Pulse:
         attempt = max(attempts_of(self._store), default=0)
         for group, workers in _grouped(workers_of(self._store, attempt)):
             known = self._known(group, attempt)
-            news = [worker for worker in workers if f"{attempt}/{worker.name}" not in self._ends_told]
+            news = [worker for worker in workers if f"{attempt}/{worker.name}" not in self._ends_reported]
             if news:
                 yield from self._dropped(group, known, workers)
             for worker in news:
-                self._ends_told.append(f"{attempt}/{worker.name}")
+                self._ends_reported.append(f"{attempt}/{worker.name}")
                 found = self._end_of(worker)
                 if found is not None:
                     yield _view(group, known, {found: 1.0})
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON data."""
-        return {"ends_told": self._ends_told, "groups": {name: asdict(it) for name, it in self._groups.items()}}
+        return {"ends_told": self._ends_reported, "groups": {name: asdict(it) for name, it in self._groups.items()}}
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Load what `to_json` returned."""
-        self._ends_told = list(data["ends_told"])
+        self._ends_reported = list(data["ends_told"])
         self._groups = {name: _Group(**saved) for name, saved in data["groups"].items()}
 
     def _known(self, group: str, attempt: int) -> _Group:
@@ -173,9 +173,9 @@ class Pulse:
         look = self._looks.get(group)
         if look is None or look.step != step:
             self._looks[group] = _Look(step, self._clock.monotonic())
-            if look is not None and known.told_secs:
+            if look is not None and known.reported_secs:
                 # Steps without records are signs of life, too.
-                known.told_secs = 0.0
+                known.reported_secs = 0.0
                 yield _view(group, known, {SILENCE if known.number >= 0 else WAITING: 0.0}, step)
             return
         silent_secs = self._clock.monotonic() - look.since
@@ -183,8 +183,8 @@ class Pulse:
             yield self._silence(group, known, silent_secs)
 
     def _silence(self, group: str, known: _Group, secs: float) -> StepView:
-        known.told_secs = max(secs, known.told_secs)
-        return _view(group, known, {SILENCE if known.number >= 0 else WAITING: known.told_secs})
+        known.reported_secs = max(secs, known.reported_secs)
+        return _view(group, known, {SILENCE if known.number >= 0 else WAITING: known.reported_secs})
 
     def _dropped(self, group: str, known: _Group, workers: list[Worker]) -> Iterator[StepView]:
         beats = [self._last_beat(worker) for worker in workers]

@@ -59,12 +59,12 @@ class Recipient:
         self._waiting: list[_Waiting] = []
         self._given_up: list[Message] = []
         self._refused: set[str] = set()
-        self._told: dict[str, None] = {}
+        self._delivered: dict[str, None] = {}
         self._lost = 0
         self._failures = 0
         self._why = ""
         self._again_at = 0.0
-        self._sayings: list[str] = []
+        self._messages: list[str] = []
         self._changed = False
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -79,7 +79,7 @@ class Recipient:
         if not self._wants(message):
             return
         with self._changes:
-            if message.id in self._told or any(item.message.id == message.id for item in self._waiting):
+            if message.id in self._delivered or any(item.message.id == message.id for item in self._waiting):
                 return
             if any(item.id == message.id for item in self._given_up):
                 return
@@ -121,13 +121,13 @@ class Recipient:
             self._thread.join(max(0.0, deadline - self._clock.monotonic()))
             if self._thread.is_alive():
                 self._notifier.abort()
-        self._say_what_is_left()
+        self._report_undelivered()
 
     def problems(self) -> list[str]:
         """Return the problems of this recipient since the last call, one sentence each."""
         with self._changes:
-            said, self._sayings = self._sayings, []
-            return said
+            messages, self._messages = self._messages, []
+            return messages
 
     def take_changed(self) -> bool:
         """Return whether the result of `to_json` has changed since the last call."""
@@ -139,12 +139,12 @@ class Recipient:
         """Return delivered and pending messages as plain JSON data."""
         with self._changes:
             owed = [*self._given_up, *(item.message for item in self._waiting)]
-            return {"told": list(self._told), "owed": [message.to_json() for message in owed]}
+            return {"told": list(self._delivered), "owed": [message.to_json() for message in owed]}
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Load what `to_json` returned; pending messages are sent now."""
         with self._changes:
-            self._told = dict.fromkeys(str(item) for item in data["told"])
+            self._delivered = dict.fromkeys(str(item) for item in data["told"])
         for entry in data["owed"]:
             self.add(message_from_json(entry))
 
@@ -196,7 +196,7 @@ class Recipient:
             self._notifier.send([item.message for item in batch])
         except NotDelivered as error:
             self._failed(batch, str(error), again=error.again, after_secs=error.after_secs)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the thread must go on; what it says may be secret
+        except Exception as error:  # noqa: BLE001 - the thread must continue; the message may contain secrets
             self._failed(batch, type(error).__name__, again=True, after_secs=0.0)
         else:
             self._arrived(batch)
@@ -204,12 +204,12 @@ class Recipient:
     def _arrived(self, batch: list[_Waiting]) -> None:
         with self._changes:
             if self._failures:
-                self._sayings.append(f"Notifications reach {self.label} again.")
+                self._messages.append(f"Notifications reach {self.label} again.")
             self._failures, self._why, self._again_at = 0, "", 0.0
             for item in batch:
-                self._told[item.message.id] = None
-            for name in list(self._told)[:-_REMEMBERED]:
-                del self._told[name]
+                self._delivered[item.message.id] = None
+            for name in list(self._delivered)[:-_REMEMBERED]:
+                del self._delivered[name]
             self._take_out(batch)
             self._try_again_what_was_given_up()
 
@@ -227,7 +227,7 @@ class Recipient:
         with self._changes:
             if why != self._why:
                 then = "; retrying" if again and self._notify.retries else ""
-                self._sayings.append(f"Cannot notify {self.label}: {why}{then}.")
+                self._messages.append(f"Cannot notify {self.label}: {why}{then}.")
             self._why = why
             self._failures += 1
             for item in batch:
@@ -248,7 +248,7 @@ class Recipient:
         if not self._closing:
             times = f" after {tries} tries" if tries > 1 else ""
             stays = _RETRIED if again else _STAYS
-            self._sayings.append(f"Cannot notify {self.label} of {_named(batch)}{times}: {why}. {stays}")
+            self._messages.append(f"Cannot notify {self.label} of {_named(batch)}{times}: {why}. {stays}")
 
     def _take_out(self, batch: list[_Waiting]) -> None:
         gone = {id(item) for item in batch}
@@ -258,9 +258,9 @@ class Recipient:
     def _lose(self) -> None:
         self._lost += 1
         if self._lost == 1:
-            self._sayings.append(f"Dropped notifications to {self.label}: {QUEUE} are already waiting.")
+            self._messages.append(f"Dropped notifications to {self.label}: {QUEUE} are already waiting.")
 
-    def _say_what_is_left(self) -> None:
+    def _report_undelivered(self) -> None:
         with self._changes:
             left, held = [*self._given_up], self._quiet_secs()
             waiting = [item.message for item in self._waiting]
@@ -268,9 +268,9 @@ class Recipient:
             left += [item for item in waiting if item not in quiet]
             if left:
                 why = self._why or f"no response within {self._notify.timeout_secs:g} s"
-                self._sayings.append(f"Cannot notify {self.label} of {_counted(left)}: {why}. {_STAYS}")
+                self._messages.append(f"Cannot notify {self.label} of {_counted(left)}: {why}. {_STAYS}")
             if quiet:
-                self._sayings.append(f"Did not notify {self.label} of {_counted(quiet)} in quiet hours. {_STAYS}")
+                self._messages.append(f"Did not notify {self.label} of {_counted(quiet)} in quiet hours. {_STAYS}")
 
     def _run(self) -> None:
         while batch := self._next():

@@ -24,8 +24,8 @@ _HIDDEN = "***"
 _SHORTEST = 3
 """Shorter secrets are not masked in texts, because they would match everywhere."""
 
-HOW_TO_WRITE = ("write it as $NAME and set NAME in the environment, or as ${file:PATH} with the secret in a file; "
-                "or give the whole URL so: $NAME, or file:PATH")
+HOW_TO_WRITE = ("Write it as $NAME and set NAME in the environment, or as ${file:PATH} with the secret in a file. "
+                "The whole URL can be $NAME or file:PATH, too.")
 
 
 class Secret:
@@ -115,22 +115,22 @@ def check_no_inline_secret(template: str, name: str) -> None:
         if _SAYS_SECRET.search(parameter) and value:
             raise _inline(name, f'the parameter "{parameter}"')
         if _looks_random(value):
-            raise _inline(name, f'what looks like a secret, the parameter "{parameter}"')
+            raise _inline(name, f'a possible secret in the parameter "{parameter}"')
     host = parts.netloc.rpartition("@")[2]
     for part in (user, *([] if "." in host else [host]), *parts.path.split("/")):
         if _looks_random(unquote(part)):
-            raise _inline(name, f"what looks like a secret, a part of {len(part)} letters and digits")
+            raise _inline(name, f"a possible secret, {len(part)} letters and digits")
 
 
 def _split(url: str, name: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise SettingsError(f"{name} is no URL: {error}.") from None
+        raise SettingsError(f"{name} is not a URL: {error}.") from None
 
 
 def _inline(name: str, what: str) -> SettingsError:
-    return SettingsError(f"{name} holds {what} in the settings themselves; {HOW_TO_WRITE}.")
+    return SettingsError(f"{name}: the URL contains {what} in plain text. {HOW_TO_WRITE}")
 
 
 def _looks_random(text: str) -> bool:
@@ -140,7 +140,7 @@ def _looks_random(text: str) -> bool:
 
 def _inner(text: str) -> set[str]:
     """Return the secret parts of a URL: user and path; the service's name and the host are not secret."""
-    parts = _split(text, "What says whom to notify")
+    parts = _split(text, "The recipient")
     user_and_password = parts.netloc.rpartition("@")[0]
     password = user_and_password.partition(":")[2]
     found = {text, user_and_password, password, unquote(password), parts.query}
@@ -153,10 +153,10 @@ def _inner(text: str) -> set[str]:
 
 def _as_sent(text: str, values: Iterable[str]) -> set[str]:
     """Return the encodings of secrets that a server may repeat in an error: they are readable in base64, too."""
-    name = _split(text, "What says whom to notify").netloc.rpartition("@")[0]
+    name = _split(text, "The recipient").netloc.rpartition("@")[0]
     user, _, password = (unquote(part) for part in name.partition(":"))
-    said = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}
-    return {base64.b64encode(item.encode()).decode() for item in said if len(item) >= _SHORTEST}
+    forms = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}
+    return {base64.b64encode(item.encode()).decode() for item in forms if len(item) >= _SHORTEST}
 
 
 def _value_of(match: re.Match[str], environment: Mapping[str, str]) -> str:
@@ -166,7 +166,7 @@ def _value_of(match: re.Match[str], environment: Mapping[str, str]) -> str:
     value = environment.get(name, "")
     if not value:
         what = "empty" if name in environment else "not set"
-        raise SettingsError(f"${name}, which says whom to notify, is {what} in the environment.")
+        raise SettingsError(f"The environment variable ${name}, used in a notify URL, is {what}.")
     return value
 
 
@@ -174,8 +174,8 @@ def _from_file(path: str) -> str:
     try:
         value = Path(path).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SettingsError(f"The file that says whom to notify cannot be read: {why} ({path}).") from None
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(f"Cannot read the file used in a notify URL: {why} ({path}).") from None
     if not value:
-        raise SettingsError(f"The file that says whom to notify is empty ({path}).")
+        raise SettingsError(f"The file used in a notify URL is empty ({path}).")
     return value

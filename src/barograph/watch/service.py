@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from barograph.errors import BarographError, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
+from barograph.queries.problems import Problem
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.runs.reading.glance import runs_below
@@ -106,6 +107,7 @@ class RunVerdict:
         findings: All findings, open ones first, then the worst.
         problems: Problems of the watching, one sentence each.
         damage: Those problems that are about unreadable parts.
+        found: Problems of the run, the worst first.
     """
 
     name: str
@@ -114,6 +116,7 @@ class RunVerdict:
     findings: tuple[Finding, ...] = field(default=())
     problems: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+    found: tuple[Problem, ...] = ()
 
 
 class Service:
@@ -147,7 +150,7 @@ class Service:
         self._verdicts: dict[str, RunVerdict] = {}
         self._walked_at: float | None = None
         self._problems: list[str] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def going_on(self) -> int:
@@ -266,8 +269,8 @@ class Service:
             f"Cannot watch this run: {type(error).__name__}: {error}. One of its files is not valid. Retrying; other "
             "runs are watched.")
         text = f"{name}: {what}" if name else what
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._problems.append(text)
 
 
@@ -278,4 +281,5 @@ def _known(store: Store) -> _Known:
 def _verdict(name: str, watcher: Watcher, *, going_on: bool) -> RunVerdict:
     findings = sorted(watcher.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
-    return RunVerdict(name, going_on, watcher.steps, tuple(findings), watcher.problems, watcher.damage)
+    return RunVerdict(name, going_on, watcher.steps, tuple(findings), watcher.problems, watcher.damage,
+                      watcher.found)

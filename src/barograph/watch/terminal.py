@@ -18,20 +18,22 @@ from barograph.watch.wording import finding_lines, gone_line, indented, problem_
 
 
 class TerminalNotifier:
-    """Writes findings to a terminal.
+    """Writes problems to a terminal.
 
     Args:
         console: Target; None: standard error. A console over a `LastingStream`, such as the default, discards output
             after its reader is gone, and the watching continues.
+        name: Name of the run, to precede each problem; "": none.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, name: str = "") -> None:
+        self._name = name
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
         self._findings: dict[str, Finding] = {}
         self.found: Callable[[], Sequence[Problem]] = lambda: problems_of(self._findings.values())
         """Returns the problems so far, as in the summary; set by the watching code. Default: those of the notices."""
-        self._told: dict[str, str] = {}
-        self._causes_told: set[str] = set()
+        self._printed: dict[str, str] = {}
+        self._causes_printed: set[str] = set()
         self._gone: set[str] = set()
 
     def notify(self, notice: Notice) -> None:
@@ -46,22 +48,24 @@ class TerminalNotifier:
             if problem.state is FindingState.CLOSED and problem.title not in self._gone:
                 self._gone.add(problem.title)
                 self._print(_gone(problem))
-        elif not self._is_told(problem):
+        elif not self._is_printed(problem):
             self._print(_opened(problem, self._blamed_before(problem)))
-        self._told.update({item.id: problem.title for item in problem.findings})
-        self._causes_told.add(problem.cause)
+        self._printed.update({item.id: problem.title for item in problem.findings})
+        self._causes_printed.add(problem.cause)
 
-    def _is_told(self, problem: Problem) -> bool:
+    def _is_printed(self, problem: Problem) -> bool:
         if problem.cause:
-            return problem.cause in self._causes_told
-        return any(item.id in self._told for item in problem.findings)
+            return problem.cause in self._causes_printed
+        return any(item.id in self._printed for item in problem.findings)
 
     def _blamed_before(self, problem: Problem) -> list[str]:
         """Return the titles under which findings of this problem were shown before their cause was found."""
-        titles = dict.fromkeys(self._told[item.id] for item in problem.findings if item.id in self._told)
+        titles = dict.fromkeys(self._printed[item.id] for item in problem.findings if item.id in self._printed)
         return [title for title in titles if title != problem.title]
 
     def _print(self, text: Text) -> None:
+        if self._name:
+            text = Text.assemble((f"{shown(self._name)}: ", "bold"), text)
         # Soft wrap leaves wrapping to the terminal, so that a piped line stays one line.
         self._console.print(text, soft_wrap=True)
 

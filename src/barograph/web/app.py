@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from barograph.errors import BarographError, UnknownName
+from barograph.errors import BarographError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import reports_of
 from barograph.model.clock import Clock
 from barograph.queries.run_list import runs_in
-from barograph.web.answers import error_answer, json_answer, number_in
+from barograph.web.answers import error_answer, json_answer
 from barograph.web.changes import Changes, change_routes
+from barograph.web.charting import charting_routes
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -26,7 +27,7 @@ from barograph.web.protection import Protection
 from barograph.web.questions import QUESTIONS, Question
 from barograph.web.saving import saving_routes
 from barograph.web.schema import schema_of
-from barograph.web.searching import Searches
+from barograph.web.searching import RunLists
 from barograph.web.shapes import SHAPES
 
 _MOST_JOBS = 200
@@ -46,7 +47,6 @@ def application(
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
     changes = Changes(places, on_change=opened.has_changed, clock=clock)
-    searches = Searches(clock)
 
     def runs(request: Request) -> Response:
         rows = []
@@ -64,15 +64,6 @@ def application(
         reports = reports_of(reversed(JobsHome().all()[-_MOST_JOBS:]))
         return json_answer(request, [{**report.to_json(), "is_over": report.is_over} for report in reports])
 
-    def search(request: Request) -> Response:
-        asked = request.query_params
-        number = number_in(request, "root", 0) or 0
-        if not 0 <= number < len(places.roots):
-            raise UnknownName(f"There is no root {number}.")
-        return json_answer(request, searches.page(
-            places.roots[number], asked.get("q", ""), order=asked.get("order", ""),
-            offset=max(0, number_in(request, "offset", 0) or 0), limit=max(1, number_in(request, "limit", 200) or 200)))
-
     def about(question: Question) -> Any:
         def answer(request: Request) -> Response:
             keys = request.query_params.getlist("run")
@@ -84,9 +75,9 @@ def application(
         return answer
 
     about_runs = [Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()]
-    routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/search", search),
-              Route("/api/roots", the_roots), Route("/api/schema", schema),
-              *about_runs, *saving_routes(), *change_routes(changes), *page_routes()]
+    routes = [Route("/api/runs", runs), Route("/api/jobs", jobs), Route("/api/roots", the_roots),
+              Route("/api/schema", schema), *RunLists(places, clock).routes(), *charting_routes(opened), *about_runs,
+              *saving_routes(), *change_routes(changes), *page_routes()]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Protection, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=1000)],

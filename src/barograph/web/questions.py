@@ -27,6 +27,8 @@ from barograph.runs.reading.reader import RunReader
 from barograph.web.answers import number_in
 
 _MOST_POINTS = 10_000
+_MOST_NAMES = 200
+"""Maximum number of names of charts with a run; `charts` and `names` find the others."""
 
 Question = Callable[[RunReader, Request], Any]
 
@@ -34,7 +36,8 @@ Question = Callable[[RunReader, Request], Any]
 def run(reader: RunReader, request: Request) -> Any:
     """State, problems, findings, and what was not recorded."""
     now = run_now(reader)
-    return {**_now_to_json(now), "charts": chart_names(reader)}
+    names = chart_names(reader)
+    return {**_now_to_json(now), "charts": names[:_MOST_NAMES], "chart_count": len(names)}
 
 
 def curves(reader: RunReader, request: Request) -> Any:

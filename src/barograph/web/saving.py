@@ -15,7 +15,7 @@ from barograph.web.saved import page_with, saved_answers
 
 def saving_routes() -> list[Route]:
     """Return the routes: the page without answers, and the answers about runs."""
-    return [Route("/offline.html", _page), Route("/api/saved", _answers)]
+    return [Route("/offline.html", _page), Route("/api/answers", _answers)]
 
 
 def _page(request: Request) -> Response:

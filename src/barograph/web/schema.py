@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 NUMBER: Mapping[str, Any] = {"$ref": "#/$defs/Value"}
 """A float: JSON has no NaN and no infinities, see `model.plain`."""
@@ -15,8 +15,11 @@ _VALUE: Mapping[str, Any] = {
     "description": 'A number: null is NaN or missing; "inf" and "-inf" are infinities.',
     "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}, {"type": "null"}],
 }
+Finite = NewType("Finite", float)
+"""A float that is never NaN or infinite."""
+
 _SIMPLE: Mapping[Any, Mapping[str, Any]] = {
-    float: NUMBER, int: {"type": "integer"}, bool: {"type": "boolean"}, str: {"type": "string"},
+    float: NUMBER, Finite: {"type": "number"}, int: {"type": "integer"}, bool: {"type": "boolean"}, str: {"type": "string"},
     type(None): {"type": "null"}, Any: {}, object: {},
 }
 
@@ -29,11 +32,13 @@ class Shape:
         of: The dataclass.
         changed: Types of the fields that are added or written otherwise, by name.
         left_out: Fields that are not written.
+        optional: Fields that are written only if they are not empty.
     """
 
     of: type
     changed: Mapping[str, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
 
 
 def schema_of(shapes: Mapping[str, type | Shape]) -> dict[str, Any]:
@@ -87,5 +92,6 @@ class _Definitions:
         hints = get_type_hints(kind)
         parts = {item.name: hints[item.name] for item in fields(kind) if item.name not in shape.left_out}
         properties = {part: self._of(kind) for part, kind in {**parts, **shape.changed}.items()}
-        return {"description": what, "type": "object", "properties": properties, "required": list(properties),
+        required = [part for part in properties if part not in shape.optional]
+        return {"description": what, "type": "object", "properties": properties, "required": required,
                 "additionalProperties": False}

@@ -1,67 +1,211 @@
-"""Searches of the runs below a root, a page at a time, straight from the catalog."""
+"""Lists, groups and charts of the runs below a root, straight from its catalog."""
 
 from __future__ import annotations
 
-import threading
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from barograph.errors import SettingsError, UnknownName
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.finding import usual
-from barograph.experiments.handle import catalog_at
-from barograph.experiments.search.parser import search_from_text
-from barograph.experiments.tabulating import component_table
+from barograph.experiments.recent import recent_runs
+from barograph.experiments.run_columns import columns_in, usual_columns
+from barograph.experiments.run_groups import members_of_group, run_groups
+from barograph.experiments.run_listing import (
+    RunPage,
+    colors_at,
+    differing_columns,
+    found_runs,
+    run_page,
+    search_with,
+)
+from barograph.experiments.run_points import run_importances, run_points
+from barograph.experiments.search.completing import completions_at, problem_in
+from barograph.experiments.search.syntax import Search
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ItemKind
+from barograph.model.items import Entry, Verb
 from barograph.model.plain import plain
-from barograph.web.places import Root
+from barograph.queries.run_list import runs_at
+from barograph.web.answers import json_answer, number_in
+from barograph.web.indexing import Indexes
+from barograph.web.places import Places, Root
 
 MOST_ROWS = 500
-_FRESH_SECS = 2.0
+_MOST_COLUMNS = 100
+_MOST_LIVE, _MOST_RECENT = 48, 24
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}|")
 
 
-class Searches:
-    """Searches the catalogs of roots, which are brought up to date at most every two seconds.
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The runs that a request is about."""
+
+    root: Root
+    catalog: Catalog
+    connection: Any
+    search: Search
+    ids: list[int]
+
+
+class RunLists:
+    """Answers what the pages Runs and Now ask.
 
     Args:
-        clock: Decides when.
+        places: Where runs are.
+        clock: Decides when catalogs are brought up to date.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, places: Places, clock: Clock | None = None) -> None:
+        self._places = places
         self._clock = clock or SystemClock()
-        self._fed_at: dict[int, float] = {}
-        self._lock = threading.Lock()
+        self._indexes = Indexes(clock)
 
-    def page(self, root: Root, question: str, *, order: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return a page of the runs that match.
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        asked: tuple[Callable[[Request], Any], ...] = (
+            self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now,
+            self.colors)
+        return [*(Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked),
+                Route("/api/color", self.color, methods=["POST"])]
 
-        Args:
-            root: Where they are.
-            question: The search, see `search.parser`; "": all runs.
-            order: "FIELD asc" or "FIELD desc", if the question has no order; "": newest first.
-            offset, limit: Which rows.
+    def search(self, request: Request) -> Any:
+        """A page of runs: their number, the columns, and the rows with `key`."""
+        with self._asked(request) as asked:
+            ids, query = asked.ids, request.query_params
+            group = query.get("group")
+            if group is not None:
+                ids = members_of_group(asked.connection, ids, _by(request), query.get("metric", ""), group)
+            columns: list[str] | None = query.getlist("column")[:_MOST_COLUMNS] or None
+            if query.get("differs"):
+                known = columns_in(asked.connection, ids)
+                columns = differing_columns(known, columns or usual_columns(known))
+            page = run_page(asked.connection, ids, columns=columns,
+                            offset=max(0, number_in(request, "offset", 0) or 0),
+                            limit=min(MOST_ROWS, max(1, number_in(request, "limit", 200) or 200)),
+                            search=asked.search)
+        return {**_page_to_json(asked.root, page), "indexing": plain(self._indexes.of(asked.root))}
 
-        Returns:
-            Number of all rows, columns that people want first, and the rows with `key`.
+    def columns(self, request: Request) -> Any:
+        """All columns that the runs of a search can have, those with most values first in each group."""
+        with self._asked(request) as asked:
+            found = columns_in(asked.connection, asked.ids)
+        pattern = request.query_params.get("match", "").lower()
+        fitting = [column for column in found if pattern in column.name.lower()]
+        most = max(1, number_in(request, "limit", 400) or 400)
+        return plain({"columns": fitting[:most], "count": len(fitting), "usual": usual_columns(found)})
 
-        Raises:
-            SearchError: The search is invalid; the message points at the place.
-            CatalogError: The catalog cannot be read.
-        """
-        catalog = self._catalog(root)
-        text = question if not order or search_from_text(question).orders else f"{question} order by {order}"
+    def groups(self, request: Request) -> Any:
+        """Groups of runs with the verdict of a statistical test."""
+        with self._asked(request) as asked:
+            found = run_groups(asked.connection, asked.ids, _by(request), request.query_params.get("metric", ""),
+                               less_is_better={"1": True, "0": False}.get(request.query_params.get("less", "")))
+        return {**found.to_json(), "runs": len(asked.ids)}
+
+    def points(self, request: Request) -> Any:
+        """Columns of all runs of a search, for charts."""
+        with self._asked(request) as asked:
+            found = run_points(asked.connection, asked.ids, request.query_params.getlist("column")[:_MOST_COLUMNS])
+        data = plain({"count": found.count, "names": found.names, "colors": found.colors, "columns": found.columns})
+        return {**data, "keys": [asked.root.key_of(place) for place in found.places]}
+
+    def importance(self, request: Request) -> Any:
+        """How much a metric depends on each parameter."""
+        with self._asked(request) as asked:
+            return plain(run_importances(asked.connection, asked.ids, request.query_params.get("metric", "")))
+
+    def suggest(self, request: Request) -> Any:
+        """Completions of an unfinished search at the cursor, and where the search is invalid."""
+        text = request.query_params.get("q", "")
+        at = number_in(request, "at", len(text))
+        catalog = self._indexes.catalog(self._root(request))
         with catalog.reading() as connection:
-            ids = catalog.ids(text, connection, kinds=(ItemKind.RUN,))
-            table = component_table(connection, ids[offset:offset + min(limit, MOST_ROWS)])
-        columns = [name for name in usual(table, search_from_text(text)).table.columns if name != "uid"] \
-            if len(table) else []
-        rows = [{"key": root.key_of(str(row.get("place", ""))), **{name: row.get(name) for name in ("uid", *columns)}}
-                for row in table.rows()]
-        return {"count": len(ids), "columns": columns, "rows": plain(rows)}
+            found = completions_at(connection, text, max(0, min(len(text) if at is None else at, len(text))))
+        return plain({"start": found.start, "items": found.items,
+                      "problem": problem_in(text, now_unix=self._clock.unix())})
 
-    def _catalog(self, root: Root) -> Catalog:
-        with self._lock:
-            catalog, now = catalog_at(root.place), self._clock.monotonic()
-            if now - self._fed_at.get(root.number, -_FRESH_SECS) >= _FRESH_SECS:
-                catalog.feed()
-                self._fed_at[root.number] = self._clock.monotonic()
-        return catalog
+    def now(self, request: Request) -> Any:
+        """Live and recent runs, of all roots."""
+        runs: list[Any] = []
+        indexing, live, count = [], 0, 0
+        for root in self._places.roots:
+            found = recent_runs(self._indexes.catalog(root), most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
+            rows = runs_at([*found.live, *found.recent])
+            runs += [{"key": root.key_of(row.place), **row.to_json()} for row in rows]
+            indexing.append({"root": root.place, **plain(self._indexes.of(root))})
+            live, count = live + found.live_count, count + found.count
+        return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
+                "indexing": indexing}
+
+    def colors(self, request: Request) -> Any:
+        """The colors that users chose for runs, by key; a run without one is left out."""
+        by_root: dict[int, dict[str, str]] = {}
+        for key in request.query_params.getlist("run")[:MOST_ROWS]:
+            place = self._places.place_of(key)
+            by_root.setdefault(int(key.partition("/")[0]), {})[place] = key
+        found = {}
+        for number, keys in by_root.items():
+            with self._indexes.catalog(self._places.roots[number]).reading() as connection:
+                found.update({keys[place]: color for place, color in colors_at(connection, list(keys)).items()})
+        return found
+
+    async def color(self, request: Request) -> Response:
+        """Set or remove the color of a run, as its tag `color`."""
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise SettingsError("The request must be JSON.")
+        try:
+            data = await request.json()
+            uid, color = str(data["uid"]), str(data["color"])
+        except (ValueError, TypeError, KeyError, UnicodeDecodeError):
+            raise SettingsError('Expected {"uid": "...", "color": "#rrggbb"}.') from None
+        if not _COLOR.fullmatch(color):
+            raise SettingsError(f"{color[:50]!r} is not a color; write one such as #0f655d.")
+        await run_in_threadpool(self._paint, self._root(request), uid, color)
+        return json_answer(request, {"uid": uid, "color": color})
+
+    def _paint(self, root: Root, uid: str, color: str) -> None:
+        catalog = self._indexes.catalog(root)
+        if catalog.item_by_uid(uid) is None:
+            raise UnknownName(f"No run has the ID {uid[:200]!r} here.")
+        catalog.tell([Entry(uid, Verb.TAG, {"color": color or None})])
+
+    @contextmanager
+    def _asked(self, request: Request) -> Iterator[_Asked]:
+        root, query = self._root(request), request.query_params
+        catalog = self._indexes.catalog(root)
+        search = search_with(query.get("q", ""), filters=query.getlist("filter"), order=query.get("order", ""))
+        with catalog.reading() as connection:
+            yield _Asked(root, catalog, connection, search, found_runs(catalog, connection, search))
+
+    def _root(self, request: Request) -> Root:
+        number = number_in(request, "root", 0) or 0
+        if not 0 <= number < len(self._places.roots):
+            raise UnknownName(f"There is no root {number}.")
+        return self._places.roots[number]
+
+
+def _by(request: Request) -> str:
+    return ",".join(request.query_params.getlist("by"))
+
+
+def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    def endpoint(request: Request) -> Response:
+        return json_answer(request, answer(request))
+    return endpoint
+
+
+def _page_to_json(root: Root, page: RunPage) -> dict[str, Any]:
+    rows = [{"key": root.key_of(run.place), **plain(run), "values": [_cell(value) for value in run.values]}
+            for run in page.runs]
+    return {"count": page.count, "columns": list(page.columns), "rows": rows, "hints": list(page.hints)}
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a list; NaN as text, because None is no value."""
+    return "NaN" if value != value else plain(value)

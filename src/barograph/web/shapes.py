@@ -14,6 +14,7 @@ from barograph.model.finding import Evidence, Finding
 from barograph.model.manifest import Heartbeat
 from barograph.model.origin import Origin
 from barograph.queries.chart import ChartLine
+from barograph.queries.chart_names import ChartList, Tree
 from barograph.queries.classes import Classes
 from barograph.queries.distributions import Distribution
 from barograph.queries.heat import HeatMap
@@ -22,13 +23,16 @@ from barograph.queries.machine import Gauge, StepTime
 from barograph.queries.output import WorkerOutput
 from barograph.queries.predictions import Residuals, Roc
 from barograph.queries.problems import Problem
+from barograph.queries.recorded import RecordedSteps
+from barograph.queries.recording_cost import RecordingCost
 from barograph.queries.remedies import Remedy
 from barograph.queries.run_list import RunRow
 from barograph.queries.step import StepAround, StepRow
 from barograph.queries.summary import ActionTaken
+from barograph.queries.tensor_history import ExponentMap
 from barograph.runs.reading.around import Change
 from barograph.runs.reading.layers import Trend
-from barograph.web.schema import Shape
+from barograph.web.schema import Finite, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,16 @@ class Run:
     damage: str
     recorded: int | None
     charts: tuple[str, ...]
+    chart_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLines:
+    """Lines of charts of a run, and the names that it lacks; or why it cannot be read."""
+
+    lines: tuple[ChartLine, ...]
+    missing: tuple[str, ...]
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +192,14 @@ class Number:
 
 
 SHAPES: Mapping[str, type | Shape] = {
-    "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run, "Line": ChartLine, "Heat": HeatMap,
+    "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
+    "Line": Shape(ChartLine, {
+        "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
+        "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
+    }, optional=frozenset({"mean_at", "means", "mean_counts"})),
+    "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})), "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
+    "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
+    "Heat": HeatMap,
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
     "RunRow": Shape(RunRow, {"key": str}),
     "Job": Shape(JobReport, {"is_over": bool}),

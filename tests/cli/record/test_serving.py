@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from barograph.cli.record.serving import _Shared, _summed
 from barograph.cli.record.watching import POLL_SECS, Options
 from barograph.errors import WatchError
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.step import Mode
 from barograph.processes.process import HostLost
+from barograph.queries.problems import problems_of
 from barograph.watch.service import RunVerdict
+
+FINDING = Finding(
+    id="A101-9", code="A101", rule="dead-relu", severity=Severity.COSTLY, state=FindingState.OPEN, message="Dead.",
+    remedy="", evidence=(), subject="", worker="p0", optimizer="", mode=Mode.TRAIN, since_step=2, opened_step=3,
+    last_step=3, closed_step=None, opened_unix=0.0,
+)
 
 
 class Part:
@@ -85,11 +96,19 @@ def test_a_part_that_no_machine_can_hold_ends_the_service() -> None:
 
 
 @pytest.mark.parametrize(("steps", "damage", "text"), [
-    (9, (), "9 steps evaluated, no findings, 0 open"),
+    (9, (), "9 steps evaluated, no problems"),
     (0, (), "0 steps evaluated, nothing to evaluate"),
     (0, ("Chunk 0 is damaged.",), "0 steps evaluated, nothing could be evaluated; 1 part could not be read"),
     (9, ("Chunk 0 is damaged.", "Chunk 3 too."),
-     "9 steps evaluated, no findings in the rest; 2 parts could not be read"),
+     "9 steps evaluated, no problems in the rest; 2 parts could not be read"),
 ])
-def test_no_findings_is_said_only_of_what_was_judged_and_read(steps: int, damage: tuple[str, ...], text: str) -> None:
+def test_no_problems_is_said_only_of_what_was_judged_and_read(steps: int, damage: tuple[str, ...], text: str) -> None:
     assert _summed([RunVerdict("a", False, steps, (), damage, damage)]).endswith(f"  a  ended, {text}")
+
+
+def test_the_line_of_a_run_names_its_first_open_problem() -> None:
+    found = [replace(FINDING, id=f"{cause.name}-9", state=state, causes=(Suspicion(cause, 0.9),))
+             for cause, state in ((Cause.DEAD_RELU, FindingState.OPEN), (Cause.MEMORY_LEAK, FindingState.CLOSED))]
+    verdict = RunVerdict("a", False, 9, tuple(found), found=problems_of(found))
+
+    assert _summed([verdict]).endswith("  a  ended, 9 steps evaluated, 2 problems, 1 open: ReLU units are dead")

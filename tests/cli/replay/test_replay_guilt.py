@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barograph.capsule.order import Grade, OwnAnswer, ReplayOrder, ReplayResult
+from barograph.capsule.order import Grade, OwnResult, ReplayOrder, ReplayResult
 from barograph.cli.replay.replay_guilt import Guilt, guilt_of, when_of
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead, Held
@@ -23,7 +23,7 @@ def held(why: Held, **content: Any) -> Capsule:
     return Capsule(head, {"machine": {"world_size": 1}, "samples": [MADE_OF], **content}, {}, None, "run/capsules/one")
 
 
-def step(losses: list[float], own: OwnAnswer | None = None) -> ReplayResult:
+def step(losses: list[float], own: OwnResult | None = None) -> ReplayResult:
     loss = sum(losses) / len(losses)
     return ReplayResult(Grade.BITWISE, "", losses=((loss, loss),), batches=(len(losses),), norm=3 * loss, own=own)
 
@@ -32,12 +32,12 @@ def made_again(losses: list[float], bound: float = 5.0) -> Any:
     """Return what makes a step again, and has a function ask whether its norm is beyond a bound."""
     def make(order: ReplayOrder, *, quiet: bool) -> ReplayResult:
         result = step([losses[row] for row in order.rows])
-        return replace(result, own=OwnAnswer(holds=result.norm > bound)) if order.when else result
+        return replace(result, own=OwnResult(holds=result.norm > bound)) if order.when else result
 
     return make
 
 
-def asked(losses: list[float], own: OwnAnswer) -> Guilt:
+def asked(losses: list[float], own: OwnResult) -> Guilt:
     return guilt_of(made_again(losses), ORDER, held(Held.OWN), step(losses, own), wanted=True, say=None)
 
 
@@ -47,7 +47,7 @@ def said(guilt: Guilt, losses: list[float]) -> list[str]:
 
 def test_the_sample_that_the_users_function_holds_alone_is_named() -> None:
     losses = [1.0] * 7 + [50.0]
-    found = asked(losses, OwnAnswer(True, "steep"))
+    found = asked(losses, OwnResult(True, "steep"))
     assert found.rows == (7,)
     assert said(found, losses) == ["sample 7, of 8: it fails alone, and without it the step passes",
                                    "sample 7 is 27 of Rows"]
@@ -56,7 +56,7 @@ def test_the_sample_that_the_users_function_holds_alone_is_named() -> None:
 
 def test_a_function_that_holds_any_sample_names_none() -> None:
     losses = [9.0] * 8
-    assert said(asked(losses, OwnAnswer(True)), losses) == [
+    assert said(asked(losses, OwnResult(True)), losses) == [
         "no sample: each of them fails alone, so the fault is not in the samples"]
 
 
@@ -65,30 +65,30 @@ def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_anothe
     alone: bool, says: str
 ) -> None:
     losses, capsule = [9.0] * 8, held(Held.OWN, machine={"world_size": 2})
-    found = guilt_of(made_again(losses), replace(ORDER, alone=alone), capsule, step(losses, OwnAnswer(True)),
+    found = guilt_of(made_again(losses), replace(ORDER, alone=alone), capsule, step(losses, OwnResult(True)),
                      wanted=True, say=None)
     assert said(found, losses)[0].startswith(says)
 
 
 def test_of_a_batch_of_one_sample_that_is_said() -> None:
     order = replace(ORDER, framework="keras")
-    found = guilt_of(made_again([9.0]), order, held(Held.OWN), step([9.0], OwnAnswer(True)), wanted=True, say=None)
+    found = guilt_of(made_again([9.0]), order, held(Held.OWN), step([9.0], OwnResult(True)), wanted=True, say=None)
     assert found.why_not == "the batch has one sample."
 
 
 def test_where_nothing_has_a_row_for_each_sample_that_is_said() -> None:
-    bare = replace(step([9.0], OwnAnswer(True)), batches=())
+    bare = replace(step([9.0], OwnResult(True)), batches=())
     found = guilt_of(made_again([9.0]), ORDER, held(Held.OWN), bare, wanted=True, say=None)
     assert found.why_not == "no input of the step has one row per sample."
 
 
 @pytest.mark.parametrize(("own", "says"), [
-    (OwnAnswer(), "unknown: the function checks:steep does not report the replayed step as failing; it may "
+    (OwnResult(), "unknown: the function checks:steep does not report the replayed step as failing; it may "
                   "depend on earlier steps, or another worker triggered the capsule."),
-    (OwnAnswer(failure="The function checks:steep fails: KeyError: 'w'."),
+    (OwnResult(failure="The function checks:steep fails: KeyError: 'w'."),
      "unknown: The function checks:steep fails: KeyError: 'w'."),
 ])
-def test_why_no_sample_was_asked_is_said(own: OwnAnswer, says: str) -> None:
+def test_why_no_sample_was_asked_is_said(own: OwnResult, says: str) -> None:
     losses = [1.0] * 8
     found = asked(losses, own)
     assert (found.rows, said(found, losses)) == ((), [says])

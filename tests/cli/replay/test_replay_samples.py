@@ -10,7 +10,7 @@ import pytest
 from barograph.capsule.failing import Failing
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.order import Grade, GradientSeen, ReplayOrder, ReplayResult
-from barograph.cli.replay.replay_samples import came_from_another, failing_batch, guilty_of, said_of
+from barograph.cli.replay.replay_samples import came_from_another, failing_batch, guilt_sentence, guilty_of
 from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
 
@@ -35,11 +35,11 @@ def found(bad: set[int], fewest: int) -> Guilty:
 
 
 def test_the_guilty_one_is_named() -> None:
-    assert said_of(found({5}, 1), 0, (8,)) == "sample 5, of 8: it fails alone, and without it the step is finite"
+    assert guilt_sentence(found({5}, 1), 0, (8,)) == "sample 5, of 8: it fails alone, and without it the step is finite"
 
 
 def test_where_no_part_of_the_batch_can_be_made_nothing_is_said_of_the_samples() -> None:
-    assert said_of(found({5}, 9), 0, (8,)) == (
+    assert guilt_sentence(found({5}, 9), 0, (8,)) == (
         "unknown: the step cannot be replayed with parts of the batch. The script ended with exit code 1 before its "
         "training began a step.")
 
@@ -64,11 +64,11 @@ def test_the_batch_of_the_greatest_loss_is_asked_where_the_step_fails() -> None:
 
 
 def test_of_several_workers_another_may_be_to_blame_where_any_sample_of_one_fails() -> None:
-    assert said_of(Guilty((), None, 9, any_fails=True), 0, (8,), others=True) == (
+    assert guilt_sentence(Guilty((), None, 9, any_fails=True), 0, (8,), others=True) == (
         "no sample of this worker: the step fails with any of them, so the fault is not in the samples or came from "
         "another worker. Replay that worker's capsule, in the folder next to this one")
 
 
 def test_what_is_said_of_a_step_that_was_finite() -> None:
-    assert said_of(Guilty((5,), True, 9), 0, (8,), finite=True) == (
+    assert guilt_sentence(Guilty((5,), True, 9), 0, (8,), finite=True) == (
         "sample 5, of 8: it fails alone, and without it the step passes")

@@ -19,7 +19,7 @@ from barograph.runs.format.pending import POINT, Series, compact, without_subjec
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.control import request_stop
 from barograph.runs.state.process import Process
-from barograph.runs.writing.writer_messages import Assignment, Delivery, End, StopAsked, Trouble
+from barograph.runs.writing.writer_messages import Assignment, Delivery, End, StopMessage, Trouble
 from barograph.runs.writing.writer_process import WriterProcess
 
 MakeRecords = Callable[..., StepRecords]
@@ -183,7 +183,7 @@ def test_a_training_that_was_asked_to_stop_and_went_on_was_not_stopped_when_it_i
     writer_process.receive(delivery(make_records(0), status=Heartbeat(0, 0.0, step=6, step_secs=0.5)))
     request_stop(workshop.store, reason="Dead.", finding_id="", attempt=0, clock=workshop.clock)
     workshop.publish(writer)
-    assert line.said == [StopAsked("Dead.", 0)]
+    assert line.said == [StopMessage("Dead.", 0)]
     writer_process.receive(delivery(status=Heartbeat(0, 0.0, step=steps_made)))
     writer_process.finish(None)
     assert workshop.names("endings") == endings

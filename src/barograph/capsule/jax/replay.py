@@ -22,8 +22,8 @@ from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.jax.arguments import CapturedArguments
 from barograph.capsule.jax.equations import Culprit, culprit
-from barograph.capsule.order import BadOperation, Grade, OwnAnswer, ReplayOrder, ReplayResult
-from barograph.capsule.own_function import answer_of
+from barograph.capsule.order import BadOperation, Grade, OwnResult, ReplayOrder, ReplayResult
+from barograph.capsule.own_function import result_of
 from barograph.capture.jax.guard import updates_seen
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.listener import call_instead
@@ -47,9 +47,6 @@ class JaxReplayer:
 
     Args:
         order: The step to replay, and the destination of the result.
-
-    Args:
-        order: What is to be replayed, and where the result goes.
 
     Raises:
         BarographError: The capsule cannot be read.
@@ -116,10 +113,10 @@ class JaxReplayer:
         if not when and self._capsule.head.held is not Held.NORM:
             return result
         if step.steps > 1:
-            return replace(result, own=OwnAnswer(failure=_SEVERAL)) if when else result
+            return replace(result, own=OwnResult(failure=_SEVERAL)) if when else result
         update = step.update(self._capsule.head.step, rows)
         return replace(result, norm=update.norm,
-                       own=answer_of(when, update, trusts=self._order.trusts) if when else None)
+                       own=result_of(when, update, trusts=self._order.trusts) if when else None)
 
     def _guilty(self, step: _Again, result: ReplayResult, suspects: Sequence[int], fails: Failing) -> Guilty:
         """Return the samples that make a step fail on their own."""
@@ -207,7 +204,7 @@ class _Again:
         try:
             found = culprit(program.closed.jaxpr, program.closed.consts, self.arguments.leaves(), suspects,
                             carried=carried)
-        except Exception as error:  # noqa: BLE001 - a step may hold what cannot be run one by one
+        except Exception as error:  # noqa: BLE001 - a step may contain operations that cannot run one by one
             why = f"The operation is not known: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, why))
         if found is None:

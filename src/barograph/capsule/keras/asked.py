@@ -11,7 +11,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Histogram
 
 
-class AskedThen:
+class SavedRequest:
     """The requested statistics, as saved with the step.
 
     Args:

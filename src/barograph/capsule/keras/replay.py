@@ -20,21 +20,21 @@ from barograph.capsule.ending import end, ending_where_it_fails, failed
 from barograph.capsule.failing import Failing, failing_by, guilty_here
 from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty
-from barograph.capsule.keras.asked import AskedThen
+from barograph.capsule.keras.asked import SavedRequest
 from barograph.capsule.keras.backends import HANDS
 from barograph.capsule.keras.batch import CapturedBatch
 from barograph.capsule.keras.layers import LayerSearch
 from barograph.capsule.keras.state import CapturedState
 from barograph.capsule.keras.steps import FitStep, LoopStep, Step
 from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
-from barograph.capsule.own_function import answer_of
+from barograph.capsule.own_function import result_of
 from barograph.capture.keras import integration
 from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.loop_functions import LoopFunctions
-from barograph.capture.keras.recorder import told_apart, update_seen
-from barograph.capture.keras.replicas import ToldToOne
+from barograph.capture.keras.recorder import identifying_values, update_seen
+from barograph.capture.keras.replicas import CombinedStep
 from barograph.capture.keras.step_events import StepEvents
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.errors import ReplayFailed
@@ -121,7 +121,7 @@ class KerasReplayer(StepEvents):
         step.prepare()
         seen, paths = step.make(self._wanted)
         head, content = self._capsule.head, self._capsule.content
-        result = graded(content["seen"], told_apart(seen, paths), held=head.held.value,
+        result = graded(content["seen"], identifying_values(seen, paths), held=head.held.value,
                         bound=head.numbers.get("bound"), notes=(*differences(content), *self._batch.notes))
         samples = self._batch.samples
         result = replace(self._judged(result, seen, paths, self._order.when), batches=(samples,) if samples else ())
@@ -135,7 +135,7 @@ class KerasReplayer(StepEvents):
     def _judged(self, result: ReplayResult, seen: Seen, paths: Sequence[str], when: str) -> ReplayResult:
         """Return the result with the gradient norm and the answer of the user's function."""
         update = update_seen(seen, paths, step=self._capsule.head.step)
-        own = answer_of(when, update, trusts=self._order.trusts) if when else None
+        own = result_of(when, update, trusts=self._order.trusts) if when else None
         return replace(result, norm=update.norm, own=own)
 
     def _blamed(self, step: Step, result: ReplayResult, loss: str) -> ReplayResult:
@@ -149,7 +149,7 @@ class KerasReplayer(StepEvents):
         try:
             with self._looking(search):
                 step.passes(search)
-        except Exception as error:  # noqa: BLE001 - the step is the script's own, and may need its compiler
+        except Exception as error:  # noqa: BLE001 - the script's step may raise anything, or require its compiler
             why = f"without a compiler, the step fails: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, f"The layer is not known: {why}"))
         bad = search.bad or search.loss(loss)
@@ -158,7 +158,7 @@ class KerasReplayer(StepEvents):
 
     def _looking(self, search: LayerSearch) -> AbstractContextManager[None]:
         if keras.backend.backend() == "tensorflow":
-            return self.collecting_of_replicas(ToldToOne(search))
+            return self.collecting_of_replicas(CombinedStep(search))
         return self.collecting(search)
 
     def _guilty(self, step: Step, result: ReplayResult, fails: Failing) -> Guilty:
@@ -166,7 +166,7 @@ class KerasReplayer(StepEvents):
 
         def make(rows: tuple[int, ...]) -> ReplayResult:
             seen, paths = step.make(self._wanted, rows)
-            told = told_apart(seen, paths)
+            told = identifying_values(seen, paths)
             return self._judged(graded(told, told, held="not finite", bound=None), seen, paths, asked)
 
         return guilty_here(self._batch.samples, make, fails, _suspects(result.bad_operation))
@@ -205,7 +205,7 @@ def _wanted(said: Mapping[str, Any]) -> Wanted:
     fields: dict[str, Any] = {name: frozenset(value) if isinstance(value, list) else value
                               for name, value in said.items() if name != "asked"}
     if said.get("asked") is not None:
-        fields["asked"] = AskedThen(said["asked"])
+        fields["asked"] = SavedRequest(said["asked"])
     return Wanted(**fields)
 
 

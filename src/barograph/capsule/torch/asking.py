@@ -9,8 +9,8 @@ import torch
 from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import _disable_current_modes as aside
 
-from barograph.capsule.order import OwnAnswer, ReplayOrder
-from barograph.capsule.own_function import answer_of
+from barograph.capsule.order import OwnResult, ReplayOrder
+from barograph.capsule.own_function import result_of
 from barograph.capsule.torch.wrapping import wrap
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.gate import update_seen
@@ -42,7 +42,7 @@ class Asking:
         for holder in (clip_grad, torch.nn.utils):
             wrap(holder, "clip_grad_value_", self._clip_value)
 
-    def begin_anew(self, roots: int) -> None:
+    def restart(self, roots: int) -> None:
         """Note that a closure is called: each call is measured separately.
 
         Args:
@@ -62,12 +62,12 @@ class Asking:
         return update_seen(entry.slots, roots[self._first_root:], step=self._head.step, optimizer=entry.label,
                            scale=getattr(optimizer, "grad_scale", None), clips=self._clips)
 
-    def answer(self, seen: UpdateSeen) -> OwnAnswer | None:
+    def answer(self, seen: UpdateSeen) -> OwnResult | None:
         """Return the answer of the user's function for a step; None if there is no function."""
         if not self._order.when:
             return None
         with aside():
-            return answer_of(self._order.when, seen, trusts=self._order.trusts)
+            return result_of(self._order.when, seen, trusts=self._order.trusts)
 
     def _clip_with_norm(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         parameters, rest = self._looked_at(args, kwargs, by_value=False)

@@ -40,7 +40,7 @@ class Children:
         _take_over(order_of(self._order, distributed.get_rank(), distributed.get_world_size()))
 
     def _alone(self, joins: functools.partial[None]) -> None:
-        if _rank_told(joins) != self._order.workers[0][0]:
+        if _rank_of(joins) != self._order.workers[0][0]:
             raise ReplayEnded(0)
         _take_over(self._order)
         # The replacement makes a group of only this process.
@@ -73,6 +73,6 @@ def order_of(order: ReplayOrder, rank: int, size: int) -> ReplayOrder:
     return ReplayOrder(dict(order.workers)[rank], "", f"{order.result}.{rank}", order.opens_pickle)
 
 
-def _rank_told(joins: functools.partial[None]) -> int:
-    told = inspect.signature(joins.func).bind(*joins.args, **joins.keywords).arguments.get("rank", -1)
-    return int(os.environ.get("RANK", "-1")) if told == -1 else int(told)
+def _rank_of(joins: functools.partial[None]) -> int:
+    rank = inspect.signature(joins.func).bind(*joins.args, **joins.keywords).arguments.get("rank", -1)
+    return int(os.environ.get("RANK", "-1")) if rank == -1 else int(rank)

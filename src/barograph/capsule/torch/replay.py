@@ -236,7 +236,7 @@ class Replayer:
             self._begin()
 
         def watched() -> Any:
-            self._asking.begin_anew(len(self._roots))
+            self._asking.restart(len(self._roots))
             result = closure()
             if len(self._roots) >= len(self._content["seen"]["losses"]):
                 self._before_update(optimizer, updates=False)

@@ -83,7 +83,7 @@ class Blame:
             return
         try:
             buffer.scalars.update(self._look(call))
-        except Exception as error:  # noqa: BLE001 - in another thread, where it would cost the whole step
+        except Exception as error:  # noqa: BLE001 - in another thread, where it would fail the whole step
             self._integration.session.guard.caught(error, "finding the operation that failed")
 
     def _look(self, call: _Call) -> dict[Key, float]:

@@ -40,10 +40,6 @@ def carried_on(args: Any, results: Any) -> Mapping[int, int]:
         args: Arguments of the function, `(args, kwargs)`, as shapes.
         results: Its results, as shapes.
 
-    Args:
-        args: What the function is given, `(args, kwargs)`, as shapes.
-        results: What it returns, as shapes.
-
     Example:
         >>> shape = jax.ShapeDtypeStruct((2,), "float32")
         >>> state = {"w": shape, "b": shape}

@@ -16,11 +16,6 @@ def updates_before(tree: Any) -> int:
     Args:
         tree: Arguments of a step, with their arrays.
 
-    Plain SGD keeps no count. Nor is one told of `optax.MultiSteps`, which counts updates, where each call is a step.
-
-    Args:
-        tree: What a step is called with, with its arrays.
-
     Example:
         >>> import optax
         >>> updates_before(optax.adam(1e-3).init({"w": np.ones(2)}))

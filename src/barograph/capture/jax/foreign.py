@@ -25,7 +25,7 @@ from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Told = Mapping[str, Any]
+Statistics = Mapping[str, Any]
 """Statistics of one tensor: `moments` and, if requested, `bins` and `columns` (per unit); traced or fetched. 64-bit
 numbers, which a program may not support, are two 32-bit words on the last axis."""
 
@@ -49,7 +49,7 @@ def is_there() -> bool:
     jax.devices("cpu")
     try:
         jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
-    except Exception:  # noqa: BLE001 - an XLA that does not know such handlers, or not of this version: it goes without
+    except Exception:  # noqa: BLE001 - an XLA version without such handlers: continue without them
         return False
     return True
 
@@ -59,10 +59,10 @@ def takes(array: Any) -> bool:
     return not explicit_axes(array) and jnp.dtype(array.dtype).name in native.DTYPE_CODES
 
 
-def tell(
+def summarize(
     array: Any, histogram: Histogram, *, order: tuple[int, ...] = (), fixed: bool = False, units: bool = False,
     bound: float = math.nan,
-) -> Told:  # fmt: skip
+) -> Statistics:  # fmt: skip
     """Return the statistics of all elements.
 
     Args:
@@ -82,9 +82,9 @@ def tell(
     return _call([array], [shapes], layouts, mode=histogram, units=units, bound=bound)[0]
 
 
-def tell_change(
+def summarize_change(
     array: Any, before: Any, histogram: Histogram | None, of_change: Histogram
-) -> tuple[Told | None, Told]:  # fmt: skip
+) -> tuple[Statistics | None, Statistics]:  # fmt: skip
     """Return the statistics of all elements, and of their differences from others, in one pass.
 
     Args:
@@ -115,7 +115,7 @@ def _shapes(histogram: Histogram) -> dict[str, tuple[int, ...]]:
 
 
 def _call(arrays: Sequence[Any], shapes: Sequence[Mapping[str, tuple[int, ...]]], layouts: Sequence[Layout] | None,
-          *, mode: int, change: int = _NOT_ASKED, units: bool = False, bound: float = math.nan) -> list[Told]:
+          *, mode: int, change: int = _NOT_ASKED, units: bool = False, bound: float = math.nan) -> list[Statistics]:
     results = [jax.ShapeDtypeStruct(shape, jnp.uint32) for one in shapes for shape in one.values()]
     call = jax.ffi.ffi_call(_TARGET, results, input_layouts=layouts)
     found = iter(call(*arrays, dtype=np.int64(native.dtype_code(jnp.dtype(arrays[0].dtype).name)), mode=np.int64(mode),

@@ -19,7 +19,7 @@ from barograph.capture.jax.harvest import GATE
 from barograph.capture.jax.numbers import losses_in
 from barograph.capture.jax.packed import copied_arguments, packed_call, seen_of
 from barograph.capture.jax.program import Compiled, Harvested
-from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.capture.verdict import UserConditions, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
@@ -38,7 +38,7 @@ class JaxGuard:
                  loss: Callable[[Any], Any] | None) -> None:
         self._integration, self._settings = integration, settings
         self._compiled, self._loss = compiled, loss
-        self._asked_for = AskedFor(settings, integration.session.steering.request_stop)
+        self._asked_for = UserConditions(settings, integration.session.steering.request_stop)
         self._held = HeldSteps(integration.session, settings)
 
     @property
@@ -89,13 +89,13 @@ class JaxGuard:
             could_not="" if withheld else "the step returns no new state")
 
     def _packed(self, harvested: Harvested) -> Packed:
-        """Return the inputs of a call, and the answer of the user's function."""
+        """Return the inputs of a call, and the result of the user's function."""
         packed = packed_call(harvested, self._compiled.name)
         program = harvested.version.program
         try:
             args, kwargs = copied_arguments(harvested)
             packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
-        except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
+        except Exception as error:  # noqa: BLE001 - memory may not suffice; the step is saved anyway
             self._integration.session.guard.caught(error, "running the held step with the user's own function")
             packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
         return packed

@@ -70,7 +70,7 @@ class Found:
     axes: tuple[str, ...] = ()
 
     @property
-    def is_told(self) -> bool:
+    def is_native(self) -> bool:
         """Whether the native loop computes its statistics."""
         return self.parts is not None and "moments" in self.parts
 
@@ -141,20 +141,20 @@ class Basket:
         of_change = self.wants(change) if changes and before is not None else None
         if of_change is None:
             self._gather(array, mark, taking, lies, read=read)
-        elif not self._is_told(array, change, of_change):
+        elif not self._uses_native(array, change, of_change):
             self._gather(array, mark, taking)
             self._gather(_difference(array, before), change, of_change, dtype=array.dtype)
         else:
-            both = taking is not None and self._is_told(array, mark, taking)
-            itself, told = foreign.tell_change(array, before, taking.histogram if taking and both else None,
-                                               of_change.histogram)
+            both = taking is not None and self._uses_native(array, mark, taking)
+            itself, statistics = foreign.summarize_change(array, before, taking.histogram if taking and both else None,
+                                                          of_change.histogram)
             if itself is None:
                 self._gather(array, mark, taking)
             else:
-                self._put(itself, _told_of(array, mark, taking or Taking(), itself))
-            self._put(told, _told_of(array, change, of_change, told))
+                self._put(itself, _found_of(array, mark, taking or Taking(), itself))
+            self._put(statistics, _found_of(array, change, of_change, statistics))
 
-    def _is_told(self, array: Any, mark: Mark, taking: Taking) -> bool:
+    def _uses_native(self, array: Any, mark: Mark, taking: Taking) -> bool:
         """Return whether the program calls the native loop for an array."""
         return self.calls and not taking.raw and not mark.role and foreign.takes(array)
 
@@ -166,13 +166,13 @@ class Basket:
             return
         units, known = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
         bound = math.nan if known is None else known
-        if self._is_told(array, mark, taking):
+        if self._uses_native(array, mark, taking):
             # No barrier, so that the compiler fuses its computation as it would without us.
             if lies is None or units:
                 lies = Lies(array if read is None else read())
-            told = foreign.tell(lies.array, taking.histogram, order=lies.order, fixed=lies.fixed, units=units,
-                                bound=bound)
-            self._put(told, _told_of(array, mark, taking, told))
+            statistics = foreign.summarize(
+                lies.array, taking.histogram, order=lies.order, fixed=lies.fixed, units=units, bound=bound)
+            self._put(statistics, _found_of(array, mark, taking, statistics))
             return
         # Make it a separate array, which the next call cannot donate.
         value = lax.optimization_barrier(array)
@@ -238,7 +238,7 @@ class Returns(Protocol):
 def places_of(found: Sequence[Found]) -> Places:
     """Return the positions of joined statistics: all except 64-bit ones and those inside loops."""
     return Places({number: item.parts for number, item in enumerate(found) if item.parts is not None and not item.axes
-                   and (item.is_told or jnp.dtype(item.dtype).itemsize < 8)})
+                   and (item.is_native or jnp.dtype(item.dtype).itemsize < 8)})
 
 
 def withheld(unfit: Any, before: Any, after: Any) -> Any:
@@ -246,8 +246,8 @@ def withheld(unfit: Any, before: Any, after: Any) -> Any:
     return jnp.where(unfit, before, after)
 
 
-def _told_of(array: Any, mark: Mark, taking: Taking, told: foreign.Told) -> Found:
-    return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False, _shapes(told))
+def _found_of(array: Any, mark: Mark, taking: Taking, statistics: foreign.Statistics) -> Found:
+    return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False, _shapes(statistics))
 
 
 def _shapes(statistics: Mapping[str, Any]) -> Shapes:
@@ -288,9 +288,9 @@ def changes_in(jaxpr: Any) -> frozenset[str]:
     If updates are applied for another purpose, too, such as averaging weights, or in another branch or loop than they
     are made, it is unknown which weights belong to the update, or to each step.
     """
-    told: dict[Kind, dict[str, list[_Around]]] = {Kind.UPDATE: {}, Kind.WEIGHT: {}}
-    _look_for_changes(jaxpr, (), told)
-    updates, weights = told[Kind.UPDATE], told[Kind.WEIGHT]
+    traced: dict[Kind, dict[str, list[_Around]]] = {Kind.UPDATE: {}, Kind.WEIGHT: {}}
+    _look_for_changes(jaxpr, (), traced)
+    updates, weights = traced[Kind.UPDATE], traced[Kind.WEIGHT]
     return frozenset(path for path, places in updates.items() if _are_around(weights.get(path, ()), places))
 
 
@@ -300,19 +300,19 @@ def _are_around(weights: Sequence[_Around], updates: Sequence[_Around]) -> bool:
         update[: len(weight)] == weight for weight, update in zip(sorted(weights), sorted(updates), strict=True))
 
 
-def _look_for_changes(jaxpr: Any, around: _Around, told: Mapping[Kind, dict[str, list[_Around]]]) -> None:
+def _look_for_changes(jaxpr: Any, around: _Around, traced: Mapping[Kind, dict[str, list[_Around]]]) -> None:
     for eqn in jaxpr.eqns:
         if eqn.primitive is MARK:
             mark = eqn.params["mark"]
             if mark.kind is Kind.UPDATE or (mark.kind is Kind.WEIGHT and len(eqn.invars) > 1):
-                told[mark.kind].setdefault(mark.path, []).append(around)
+                traced[mark.kind].setdefault(mark.path, []).append(around)
         elif not eqn.params.get("differentiated"):
             function = called(eqn)
             if function is not None:
-                _look_for_changes(function[0], around, told)
+                _look_for_changes(function[0], around, traced)
             elif eqn.primitive.name in _INTO:
                 for inner in core.jaxprs_in_params(eqn.params):
-                    _look_for_changes(inner, (*around, id(inner)), told)
+                    _look_for_changes(inner, (*around, id(inner)), traced)
 
 
 def steps_in(jaxpr: Any) -> int:

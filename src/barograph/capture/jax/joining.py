@@ -19,14 +19,14 @@ _OF_UNITS = frozenset({"columns", "units"})
 """Statistics with one row per unit; others have one row per tensor."""
 
 
-def joined(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Join the statistics of many tensors into few arrays.
 
     Returns:
         By name, the rows of all tensors with that statistic, in order.
     """
-    names = dict.fromkeys(name for one in told for name in one)
-    return {name: (jnp.concatenate if name in _OF_UNITS else jnp.stack)([one[name] for one in told if name in one])
+    names = dict.fromkeys(name for one in parts for name in one)
+    return {name: (jnp.concatenate if name in _OF_UNITS else jnp.stack)([one[name] for one in parts if name in one])
             for name in names}
 
 

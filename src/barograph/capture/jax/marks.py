@@ -81,7 +81,7 @@ class Observing(threading.local):
 
 
 observing = Observing()
-_traced_anew = jax.make_user_context(None)
+_retraced = jax.make_user_context(None)
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def observed_call() -> Iterator[None]:
     observing.depth += 1
     try:
         # Earlier traces have no marks, so JAX must not reuse them.
-        with _traced_anew("observed"):
+        with _retraced("observed"):
             yield
     finally:
         observing.depth -= 1

@@ -52,7 +52,7 @@ def seen_of(program: Program, found: Any, loss: Callable[[Any], Any] | None) -> 
     losses = losses_in(found, program.steps, loss, mapped=program.is_mapped)
     return {
         "losses": [value.hex() for value in losses], "gradients": {},
-        "results": {name: _told(host_array(leaf)) for name, leaf in results},
+        "results": {name: _described(host_array(leaf)) for name, leaf in results},
     }
 
 
@@ -63,7 +63,7 @@ def host_array(leaf: Any) -> NDArray[Any]:
     return np.asarray(leaf, order="C")
 
 
-def _told(array: NDArray[Any]) -> dict[str, Any]:
+def _described(array: NDArray[Any]) -> dict[str, Any]:
     norm = float(np.linalg.norm(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64).ravel()))
     return {"digest": checksum_of(array.tobytes()), "norm": norm if math.isfinite(norm) else None}
 

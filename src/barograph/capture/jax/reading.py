@@ -45,7 +45,7 @@ class _Names(NamedTuple):
     units: str
 
 
-_TOLD, _REDUCED = _Names("moments", "bins", "columns"), _Names("exact", "counts", "units")
+_NATIVE, _REDUCED = _Names("moments", "bins", "columns"), _Names("exact", "counts", "units")
 """Names of the native loop's statistics, and of `reduce`'s."""
 
 
@@ -212,8 +212,8 @@ class Reading:
         rows = integration.rows(kind, list(due), dtypes=[item.dtype for item in firsts],
                         layers=[item.mark.layer for item in firsts])
         found = _Due(members, takings, rows)
-        told = all(item.is_told for item in firsts)
-        names = _TOLD if told else _REDUCED
+        native = all(item.is_native for item in firsts)
+        names = _NATIVE if native else _REDUCED
         moments, bins = self._version.places.rows(names.moments), self._version.places.rows(names.histogram)
         alone = [each[0] for each in members if len(each) == 1 and each[0] in moments]
         of_all = all(taking.histogram and each[0] in bins for taking, each in zip(takings, members, strict=True))
@@ -221,7 +221,7 @@ class Reading:
             return found
         return replace(found, joined=np.array([moments[number] for number in alone], np.int64),
                        with_bins=np.array([bins[number] for number in alone], np.int64) if found.histograms else None,
-                       dtypes=None if told else np.array([item.dtype for item in firsts]))
+                       dtypes=None if native else np.array([item.dtype for item in firsts]))
 
     def _fetched(self, due: _Due, step: int) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
         """Return the moments and the histograms of due tensors."""
@@ -249,7 +249,7 @@ class Reading:
     def _moments(self, number: int, step: int) -> Iterator[NDArray[np.float64]]:
         """Yield the moments of a tensor, once for each occurrence."""
         item = self._found[number]
-        if item.is_told:
+        if item.is_native:
             rows = foreign.moments_of(self._part(number, "moments", step))
         else:
             parts = {name: self._part(number, name, step) for name in ("exact", "sums")}
@@ -262,7 +262,7 @@ class Reading:
         if name not in (item.parts or {}):
             return 0
         bins = self._part(number, name, step)
-        return (foreign.bins_of(bins) if item.is_told else bins).reshape(-1, EXPONENT_BINS).sum(0)
+        return (foreign.bins_of(bins) if item.is_native else bins).reshape(-1, EXPONENT_BINS).sum(0)
 
     def _has_units(self, number: int) -> bool:
         item = self._found[number]
@@ -271,7 +271,7 @@ class Reading:
     def _columns(self, number: int, step: int) -> NDArray[Any]:
         """Return the per-unit statistics of a tensor, once for each occurrence."""
         item = self._found[number]
-        columns = (foreign.columns_of(self._part(number, "columns", step)) if item.is_told
+        columns = (foreign.columns_of(self._part(number, "columns", step)) if item.is_native
                    else columns_of(self._part(number, "units", step)))
         return columns.reshape(-1, item.shape[-1], len(UNIT_FIELDS))
 
@@ -395,7 +395,7 @@ def group_number(path: str) -> int:
 
 
 def _names(item: Found) -> _Names:
-    return _TOLD if item.is_told else _REDUCED
+    return _NATIVE if item.is_native else _REDUCED
 
 
 def _scans(item: Found) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ class ObservedStep:
         if self._integration.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
             return False
         surplus = self._surplus[False]
-        return surplus.wants(told=False) if not self._due else surplus.lacks_plain and not self._options.evaluation
+        return surplus.wants(recorded=False) if not self._due else surplus.lacks_plain and not self._options.evaluation
 
     def _timed_plain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step without statistics, and measure its duration."""
@@ -179,7 +179,7 @@ class ObservedStep:
             instead = self._plainly_with_rates if self._computes_rates else None
             found = jax.block_until_ready(self._compiled.call(instead, args, kwargs))
         if self._plain_calls and self._compiled.programs == programs:
-            self._surplus[False].add(time.perf_counter() - begin - self._rates_secs, told=False)
+            self._surplus[False].add(time.perf_counter() - begin - self._rates_secs, recorded=False)
         self._plain_calls += 1  # the first one has compiled it
         return found
 
@@ -271,7 +271,7 @@ class ObservedStep:
             jax.block_until_ready(found)
             if was_compiled:
                 self._plain_calls += 1
-                self._surplus[False].add(time.perf_counter() - begin, told=False)
+                self._surplus[False].add(time.perf_counter() - begin, recorded=False)
             with (
                 self._integration.guarded("comparing two versions of the step"),
                 self._integration.session.startup.apart_from_training(),
@@ -298,23 +298,23 @@ class ObservedStep:
             return None
         surplus = self._surplus[apart]
         self._is_apart = apart if due else self._is_apart
-        timed = due and not tried and version.calls > 0 and surplus.wants(told=True)
+        timed = due and not tried and version.calls > 0 and surplus.wants(recorded=True)
         if timed:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
             with self._integration.session.startup.apart_from_training() if first else nullcontext():
                 harvested = version(args, kwargs, keeps=tried)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
+        except Exception as error:  # noqa: BLE001 - the user's function can still be called
             # If the error is the user's, their own function raises it, too.
             self._versions = dict.fromkeys(self._versions)
             self._failed = error
             return None
         if timed:
             jax.block_until_ready((harvested.outs, harvested.values, harvested.joined))
-            surplus.add(time.perf_counter() - begin, told=True)
+            surplus.add(time.perf_counter() - begin, recorded=True)
             if apart:
-                surplus.add(0.0, told=False)  # all of it is additional to the step
+                surplus.add(0.0, recorded=False)  # all of it is additional to the step
         return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:

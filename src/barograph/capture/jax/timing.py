@@ -28,14 +28,14 @@ class Surplus:
         self._most = most
         self._secs: dict[bool, list[float]] = {False: [], True: []}
 
-    def add(self, secs: float, *, told: bool) -> None:
+    def add(self, secs: float, *, recorded: bool) -> None:
         """Add the duration of a step, with or without statistics."""
-        self._secs[told].append(secs)
+        self._secs[recorded].append(secs)
 
-    def wants(self, *, told: bool) -> bool:
+    def wants(self, *, recorded: bool) -> bool:
         """Return whether to time another step of that kind; both kinds alternate, because a machine's speed varies."""
-        mine, others = len(self._secs[told]), len(self._secs[not told])
-        return mine < self._most and (mine < others or (told and mine < max(FEW, others + 1)))
+        mine, others = len(self._secs[recorded]), len(self._secs[not recorded])
+        return mine < self._most and (mine < others or (recorded and mine < max(FEW, others + 1)))
 
     @property
     def lacks_plain(self) -> bool:
@@ -63,11 +63,11 @@ class Surplus:
 
     def _compared(self) -> tuple[float, float]:
         """Return the difference of the medians and its standard error; zeros while there is nothing to compare."""
-        told, plain = self._secs[True], self._secs[False]
-        if not told or not plain:
+        recorded, plain = self._secs[True], self._secs[False]
+        if not recorded or not plain:
             return 0.0, 0.0
-        more = statistics.median(told) - statistics.median(plain)
-        return more, math.hypot(_error_of(told), _error_of(plain))
+        more = statistics.median(recorded) - statistics.median(plain)
+        return more, math.hypot(_error_of(recorded), _error_of(plain))
 
 
 def _error_of(secs: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
 
 
-class Asked(Protocol):
+class Requests(Protocol):
     """Decides what is recorded of each tensor; equal objects decide equally."""
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
@@ -23,7 +23,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedByPlan:
+class PlanRequests:
     """Everything a plan can ever request, at one point in time.
 
     Attributes:

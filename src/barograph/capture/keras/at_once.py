@@ -77,7 +77,7 @@ class AtOnce:
             return True
         recipe = readings.recipe(kind, path, dtype, about)
         if recipe is not None:
-            readings.tell(recipe, self._number(tensor, recipe))
+            readings.add(recipe, self._number(tensor, recipe))
             if recipe.asks_for_more:
                 readings.read_more(recipe, path, array_of(tensor), about)
         return True

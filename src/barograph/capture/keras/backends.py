@@ -17,7 +17,7 @@ from barograph.capture.keras.replicas import is_mirrored, values_of
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
-    from barograph.capture.keras.asked import Asked
+    from barograph.capture.keras.asked import Requests
     from barograph.capture.keras.names import Names
     from barograph.capture.plan import Plan
     from barograph.model.step import Mode
@@ -47,7 +47,7 @@ class Backend(Protocol):
     def tells(self, model: Any) -> bool:
         """Return whether the compiled step of a model returns statistics, including those of its variables."""
 
-    def asked(self, plan: Plan, mode: Mode) -> Asked | None:
+    def asked(self, plan: Plan, mode: Mode) -> Requests | None:
         """Return the requested statistics that a step must return; None: it returns the tensors."""
 
     def replicas(self, model: Any) -> int:
@@ -130,7 +130,7 @@ class TensorFlowBackend:
     def tells(self, model: Any) -> bool:
         return False
 
-    def asked(self, plan: Plan, mode: Mode) -> Asked | None:
+    def asked(self, plan: Plan, mode: Mode) -> Requests | None:
         return None
 
     def replicas(self, model: Any) -> int:

@@ -22,7 +22,7 @@ from barograph.capture.live_objects import free_label
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.keras.asked import Asked
+    from barograph.capture.keras.asked import Requests
     from barograph.capture.keras.names import Names
     from barograph.capture.keras.replicas import SharedStep
     from barograph.capture.readings import Readings
@@ -106,7 +106,7 @@ class Wanted:
     fed: bool = False
     gate: bool = False
     norm_above: float | None = None
-    asked: Asked | None = None
+    asked: Requests | None = None
 
 
 class Collector:
@@ -123,7 +123,7 @@ class Collector:
         reach: See above.
         seen: By name: "loss", "penalty" (Keras's additions from weights and layers), "learning_rate", "finite",
             "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed", except those
-            already "read", or "told" by the step as statistics. With a gate also "withheld", "norms", "scale" (of a
+            already "read", or returned by the step as "statistics". With a gate also "withheld", "norms", "scale" (of a
             scaled loss), and the groups "given" (unchanged gradients), "batch" and "before" (non-trainable variables).
             For a loss with one number per sample, "samples" is their number.
         lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, if gradients cannot.
@@ -166,7 +166,7 @@ class Collector:
         self.applying = False
         self.paths: list[str] = []
         self.modes: Modes | None = None
-        self._modes_heard = StepModes()
+        self._modes_seen = StepModes()
         self._moved: list[Any] = []
         self.losses: dict[str, Any] = {}
         self.alone = ""
@@ -177,20 +177,20 @@ class Collector:
     def listening_to(self, model: Any) -> Iterator[None]:
         """Collect the loss that a model computes, within a `with` block."""
         own = vars(model)
-        heard = own.get("compute_loss")
-        if not isinstance(heard, _LossHeard):
+        wrapper = own.get("compute_loss")
+        if not isinstance(wrapper, _LossWrapper):
             # In the instance, so that the step finds ours first, whichever class defines the method.
-            own["compute_loss"] = heard = _LossHeard(model, heard)
-        heard.collectors[threading.get_ident()] = self
+            own["compute_loss"] = wrapper = _LossWrapper(model, wrapper)
+        wrapper.collectors[threading.get_ident()] = self
         try:
             yield
         finally:
-            del heard.collectors[threading.get_ident()]
-            if not heard.collectors:
-                if heard.before is None:
+            del wrapper.collectors[threading.get_ident()]
+            if not wrapper.collectors:
+                if wrapper.before is None:
                     del own["compute_loss"]
                 else:
-                    own["compute_loss"] = heard.before
+                    own["compute_loss"] = wrapper.before
 
     @contextmanager
     def using_gradients(self) -> Iterator[None]:
@@ -226,7 +226,7 @@ class Collector:
         """Note the start of a call of a layer, which may be a model."""
         self._depth += 1
         if self.wanted.modes:
-            self._modes_heard.called(layer, kwargs, within=self._depth > 1)
+            self._modes_seen.called(layer, kwargs, within=self._depth > 1)
         if self._depth == 1:
             self.names.called(layer)
             if self.wanted.gate and "before" not in self.seen:
@@ -283,7 +283,7 @@ class Collector:
         if self.wanted.modes:
             self._moved += [variable for variable, gradient in zip(variables, gradients, strict=False)
                             if gradient is not None]
-            self.modes = self._modes_heard.of_trained(self._moved, self.names.layers)
+            self.modes = self._modes_seen.of_trained(self._moved, self.names.layers)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
         if not self._leaves(rate):
@@ -348,7 +348,7 @@ class Collector:
     def evaluated(self, model: Any) -> None:
         """Note in which mode an evaluation called a model."""
         if self.wanted.modes:
-            self.modes = self._modes_heard.of_trained(model.trainable_variables, self.names.layers)
+            self.modes = self._modes_seen.of_trained(model.trainable_variables, self.names.layers)
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Collect the inputs and the output of a layer."""
@@ -436,7 +436,7 @@ class Collector:
         return self.reach.is_tensor(value) and self.reach.can_leave(value)
 
 
-class _LossHeard:
+class _LossWrapper:
     """Wraps a model's `compute_loss`; replicas of a step each have a thread.
 
     Args:

@@ -183,7 +183,7 @@ class KerasIntegration(StepEvents):
 
     def values_unknown(self) -> None:
         """Report the recorder's settings that cannot be checked within a compiled step."""
-        for name in self._recorder.unasked() if self._recorder is not None else ():
+        for name in self._recorder.uncheckable() if self._recorder is not None else ():
             self._session.seen.reasons[f"recorder.{name}"] = (
                 f"recorder.{name} is not called: the step is compiled, so its values cannot be read "
                 "(use run_eagerly=True, or the torch backend)")
@@ -191,11 +191,11 @@ class KerasIntegration(StepEvents):
     def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients with known values may be used, according to the user's conditions."""
         if fits and self._recorder is not None:
-            with self.told_of("checking whether to hold a step"):
+            with self.catching_errors("checking whether to hold a step"):
                 collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 
-    def told_of(self, doing: str) -> Any:
+    def catching_errors(self, doing: str) -> Any:
         """Return a context that catches errors of ours."""
         collector = self._collector
         if collector is not None and collector.reach.is_tracing():

@@ -23,9 +23,6 @@ def leaving(seen: Mapping[str, Any]) -> Left:
     Args:
         seen: By name a tensor, or a group: by path a tensor, or a list of them.
 
-    Args:
-        seen: By name a tensor, or a group: by path a tensor, or a list of them.
-
     Example:
         >>> leaving({"loss": 1, "outputs": {"a": [2, 3]}, "fed": {}})
         {'[["loss", null, -1], ["outputs", "a", 2], ["fed", null, 0]]': (1, 2, 3)}

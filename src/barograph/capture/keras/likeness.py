@@ -20,7 +20,7 @@ _TOLERANCE = 1e-2
 _OF_ROWS = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 
 
-def tell_likeness(integration: ArrayIntegration, loss: str, predictions: Any, from_logits: bool) -> None:
+def record_likeness(integration: ArrayIntegration, loss: str, predictions: Any, from_logits: bool) -> None:
     """Record, if due, the share of predictions that do not look like the loss expects.
 
     On TensorFlow, Keras itself uses the logits before a softmax, so nothing is recorded there.

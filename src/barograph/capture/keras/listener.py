@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import keras
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.keras.integration import KerasIntegration
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _NEEDS = {
 
 def listen(recording: Listening) -> None:
     """Add a Keras integration to the recording."""
-    if say_missing(recording.session, keras, _NEEDS):
+    if report_missing(recording.session, keras, _NEEDS):
         return  # Keras 2 has other steps, which the wrappers do not support
     integration = KerasIntegration(recording)
     recording.add_integration(integration)

@@ -118,7 +118,7 @@ def _own_name(kind: type) -> str:
         return ""
     try:
         return str(theirs().name)
-    except Exception:  # noqa: BLE001 - one that all losses are made of, which is none by itself
+    except Exception:  # noqa: BLE001 - an abstract base class of losses raises when called
         return ""
 
 

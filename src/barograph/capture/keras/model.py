@@ -91,14 +91,14 @@ class WatchedModel:
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
-        tells_variables = self._backend.tells(model) and functions.gives_out
-        is_due = integration.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if tells_variables else ()))
+        reads_variables = self._backend.tells(model) and functions.gives_out
+        is_due = integration.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if reads_variables else ()))
         wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
         with (
             integration.guarded("reading weights before their update"),
             self._reading_first(wanted not in functions.called),
         ):
-            if integration.due(Kind.UPDATE) and not tells_variables:
+            if integration.due(Kind.UPDATE) and not reads_variables:
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
         first = wanted not in functions.called
@@ -111,7 +111,7 @@ class WatchedModel:
             is_whole = is_whole or (several == 1 and self._is_withheld(seen))
             self._tell(seen, logs, names, but=() if is_whole else _OF_LAST_STEP if ends else _OF_WHOLE_STEPS)
             self._telling.parameters(names, functions.modes, value)
-            if ends and "told" not in seen:
+            if ends and "statistics" not in seen:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer does not count a withheld step: all counted ones came before.
             last_is_withheld = several > 1 and self._is_withheld(seen)
@@ -234,7 +234,7 @@ class WatchedModel:
         return backend.returned(logs, given)
 
     def end_evaluation(self) -> None:
-        """End the evaluation under way, with the metrics that its last batch left."""
+        """End the current evaluation, with the metrics of its last batch."""
         if not self._is_evaluating:
             return
         self._is_evaluating = False

@@ -22,7 +22,7 @@ from barograph.capture.keras.asked import in_plain_data
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.merging import Joined
 from barograph.capture.keras.random import RandomStates
-from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.capture.verdict import UserConditions, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 from barograph.runs.format.proof import checksum_of
 
@@ -42,7 +42,7 @@ class KerasRecorder:
 
     def __init__(self, session: Session, settings: RecorderSettings) -> None:
         self.settings = settings
-        self._asked_for = AskedFor(settings, session.steering.request_stop)
+        self._asked_for = UserConditions(settings, session.steering.request_stop)
         self._held = HeldSteps(session, settings)
         self._session = session
         if settings.ring or settings.capsule_on:
@@ -54,7 +54,7 @@ class KerasRecorder:
         numbers = {"norm": update.norm, **({"loss": update.losses[0]} if update.losses else {})}
         return self._asked_for.verdict(update, numbers)
 
-    def unasked(self) -> list[str]:
+    def uncheckable(self) -> list[str]:
         """Return the settings that cannot be checked within a compiled step."""
         return [name for name in ("loss_above", "when") if getattr(self.settings, name) is not None]
 
@@ -124,12 +124,12 @@ def packed_step(
     packed.put("random", {} if random is None else random.arrays())
     packed.content["wanted"] = {
         **asdict(replace(wanted, asked=None)), "outputs": sorted(wanted.outputs), "inputs": sorted(wanted.inputs),
-        **({"asked": in_plain_data(seen["told"].taken)} if "told" in seen else {})}
-    packed.content["seen"] = told_apart(seen, paths)
+        **({"asked": in_plain_data(seen["statistics"].taken)} if "statistics" in seen else {})}
+    packed.content["seen"] = identifying_values(seen, paths)
     return packed
 
 
-def told_apart(seen: Seen, paths: Sequence[str]) -> dict[str, Any]:
+def identifying_values(seen: Seen, paths: Sequence[str]) -> dict[str, Any]:
     """Return the values that identify a step bit for bit: its loss, and its unchanged gradients.
 
     Args:

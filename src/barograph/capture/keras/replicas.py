@@ -109,7 +109,7 @@ class SharedStep:
         return use() if self._between(lambda strategy: self._decided(strategy, judge)) else None
 
     def _decided(self, strategy: Any, judge: Judge) -> bool:
-        """Return whether each replica is to go on and use its gradients; else that was seen to here."""
+        """Return whether a replica may use its gradients; otherwise the case is handled here."""
         fits = self._fits()
         if fits is None:
             return True
@@ -182,7 +182,7 @@ class SharedStep:
             return int(self._tensorflow.distribute.get_replica_context().replica_id_in_sync_group)
 
 
-class ToldToOne(SharedStep):
+class CombinedStep(SharedStep):
     """A step whose replicas share one collector."""
 
     def _new_collector(self) -> Collector:

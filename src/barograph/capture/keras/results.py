@@ -10,7 +10,7 @@ import numpy as np
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.fetching import Fetching, Reader
-from barograph.capture.keras.likeness import tell_likeness
+from barograph.capture.keras.likeness import record_likeness
 from barograph.capture.keras.loss_terms import Losses
 from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import LayerClasses, Names, optimizer_states
@@ -58,8 +58,8 @@ class ResultRecorder:
         integration = self._integration
         if "read" in seen:
             integration.take_readings(seen["read"], but)
-        if "told" in seen:
-            seen["told"].hand_over(integration, 0, but)
+        if "statistics" in seen:
+            seen["statistics"].hand_over(integration, 0, but)
         if "gradients" in seen and Kind.GRADIENT not in but:
             integration.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
                      layers=names.owners)
@@ -109,7 +109,7 @@ class ResultRecorder:
                     array_of(item.target), _scores(array_of(item.predictions), item.from_logits), item.path
                 )
         if len(handed) == 1 and not integration.evaluating:
-            tell_likeness(integration, handed[0].function, handed[0].predictions, handed[0].from_logits)
+            record_likeness(integration, handed[0].function, handed[0].predictions, handed[0].from_logits)
 
     def loss(self, value: Any, alone: str = "") -> None:
         """Record the loss of a step or of an evaluation batch.

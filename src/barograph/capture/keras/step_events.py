@@ -25,7 +25,7 @@ class StepEvents:
 
     # Overridable
 
-    def told_of(self, doing: str) -> Any:
+    def catching_errors(self, doing: str) -> Any:
         """Return a context that catches errors of ours."""
         return contextlib.nullcontext()
 
@@ -53,7 +53,7 @@ class StepEvents:
         if not optimizer.built:
             optimizer.build(variables)
         fits = None
-        with self.told_of("reading gradients"):
+        with self.catching_errors("reading gradients"):
             fits = collector.applied(optimizer, gradients, variables)
         with collector.using_gradients():
             if collector.shared is not None and collector.wanted.gate:
@@ -76,7 +76,7 @@ class StepEvents:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
         fits = None
-        with self.told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
+        with self.catching_errors("reading gradients"), keras.StatelessScope(state_mapping=mapping):
             fits = collector.applied(optimizer, given["grads"], _variables_of(optimizer))
         with collector.using_gradients():
             if fits is None:
@@ -91,7 +91,7 @@ class StepEvents:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
-            with self.told_of("reading a gradient tape"):
+            with self.catching_errors("reading a gradient tape"):
                 collector.gradient_asked(given["target"], given["sources"], result)
         return result
 
@@ -100,14 +100,14 @@ class StepEvents:
         collector = self._collector
         if collector is None:
             return call(layer, *args, **kwargs)
-        with self.told_of("reading a layer"):
+        with self.catching_errors("reading a layer"):
             collector.layer_begins(layer, kwargs)
         try:
             result = call(layer, *args, **kwargs)
         finally:
             collector.layer_ends()
         if collector is self._collector:
-            with self.told_of("reading a layer"):
+            with self.catching_errors("reading a layer"):
                 collector.layer_called(layer, args, kwargs, result)
         return result
 
@@ -117,7 +117,7 @@ class StepEvents:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("y_true", "y_pred"), args, strict=False)), **kwargs}
-            with self.told_of("reading a loss function's arguments"):
+            with self.catching_errors("reading a loss function's arguments"):
                 collector.loss_called(loss, given["y_true"], given["y_pred"], result)
         return result
 

@@ -113,7 +113,7 @@ class GluonIntegration(Patches):
         with self._entry.guarded("starting a step"):
             step = self._under_way[id(trainer)] = self._steps.begin(trainer)
         if step is not None:
-            self._losses.tell(trainer, step.integration)
+            self._losses.record(trainer, step.integration)
             step.before(self._steps.take_kept(trainer))
 
     def _rates_asked(self, original: Original, args: Any, kwargs: Any) -> Any:

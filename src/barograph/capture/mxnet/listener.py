@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import mxnet
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 
 if TYPE_CHECKING:
     from barograph.capture.integrations import Listening
@@ -20,7 +20,7 @@ _NEEDS = {
 
 def listen(recording: Listening) -> None:
     """Add a Gluon integration to the recording."""
-    if say_missing(recording.session, mxnet, _NEEDS):
+    if report_missing(recording.session, mxnet, _NEEDS):
         return
     from barograph.capture.mxnet.integration import GluonIntegration
 

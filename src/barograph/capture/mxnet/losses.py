@@ -99,7 +99,7 @@ class Losses:
         if len(self._unread) > _MOST_UNREAD:
             self._read_all(None)
 
-    def tell(self, trainer: Any, integration: ArrayIntegration) -> None:
+    def record(self, trainer: Any, integration: ArrayIntegration) -> None:
         """Record losses, targets and predictions of the step that a Trainer is about to make."""
         self._read_all(trainer)
         with self._entry.guarded("recording a loss"):
@@ -112,7 +112,7 @@ class Losses:
         for block, predictions, labels in waiting:
             record_predictions(integration, block, predictions, labels)
 
-    def tell_evaluated(self, integration: ArrayIntegration, block: Any, args: Any, loss: Any) -> None:
+    def record_evaluated(self, integration: ArrayIntegration, block: Any, args: Any, loss: Any) -> None:
         """Record the result of a Gluon loss in an evaluation; also as the total if it is the only loss."""
         wait_for([loss])
         name = type(block).__name__

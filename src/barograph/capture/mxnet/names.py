@@ -107,7 +107,7 @@ class GluonNames:
         known = self._places.get(id(thing))
         return known if known is not None and known.thing() is thing else None
 
-    def look_anew(self) -> None:
+    def rescan(self) -> None:
         """Name Blocks and Parameters added to the models meanwhile."""
         for root in self._roots:
             block = root.block()

@@ -119,7 +119,7 @@ class Passes:
                 other.integration.end_evaluation()
             in_eval = float(not autograd.is_training())
             integration.fact(Fact.MODEL_IN_EVAL, in_eval)
-            self._tell_mode(integration, block, Fact.LAYERS_IN_EVAL, in_eval)
+            self._record_mode(integration, block, Fact.LAYERS_IN_EVAL, in_eval)
         elif self._in_step or self._trainers.alone() is not entry:
             # Within a step, such as a target computed without gradients; or with adversarial models, one of which calls
             # another.
@@ -127,10 +127,10 @@ class Passes:
         else:
             if not integration.evaluating:
                 integration.begin_evaluation()
-            self._tell_mode(integration, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
+            self._record_mode(integration, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
         return entry
 
-    def _tell_mode(self, integration: ArrayIntegration, block: Any, name: Fact, share: float) -> None:
+    def _record_mode(self, integration: ArrayIntegration, block: Any, name: Fact, share: float) -> None:
         """Record how many mode-dependent Blocks are in a mode: in MXNet all have the mode of the pass."""
         if integration.taking(Kind.FACT, name.value) is not None:
             place = self._names.place(block)
@@ -159,7 +159,7 @@ class Passes:
                 keeps = counts and entry is not None and entry.integration.due(Kind.LABEL, Kind.CONFUSION)
                 self._losses.made(args[0], args, loss, keeps_predictions=keeps)
         elif entry is not None and entry.integration.evaluating:
-            self._losses.tell_evaluated(entry.integration, args[0], args if counts else (), loss)
+            self._losses.record_evaluated(entry.integration, args[0], args if counts else (), loss)
 
     def _take_batch(self, integration: ArrayIntegration, block: Any, args: Any) -> None:
         found: dict[str, Any] = {}
@@ -184,9 +184,9 @@ class Passes:
                 wanted = {path + item: array for item, array in arrays_in(value)
                           if integration.taking(kind, path + item, place.layer) is not None}
             wait_for(wanted.values())
-            self._tell(integration, kind, wanted, place, block)
+            self._record(integration, kind, wanted, place, block)
 
-    def _tell(
+    def _record(
         self, integration: ArrayIntegration, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any
     ) -> None:
         layers = dict.fromkeys(arrays, place.layer)
@@ -198,7 +198,7 @@ class Passes:
         if place is None:
             entry = self._trainers.of_block(block)
             if entry is not None:
-                self._names.look_anew()
+                self._names.rescan()
                 place = self._names.place(block)
         if place is not None and not place.leaf and _hides_blocks(block):
             self._session.seen.reasons["hybridized"] = (

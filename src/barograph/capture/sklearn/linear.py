@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sklearn
 from sklearn import linear_model
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.model.facts import Fact
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _CLASSES = ("BaseSGDClassifier", "BaseSGDRegressor")
 def wrap_linear(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
     """Wrap the training methods."""
     needs = {f"{_MODULE}.{name}.{method}": "steps" for name in _CLASSES for method in ("fit", "partial_fit")}
-    if say_missing(session, sklearn, needs):
+    if report_missing(session, sklearn, needs):
         return
     listener = _Linear(integrations)
     for name in _CLASSES:

@@ -40,7 +40,7 @@ class _Listener(Patches):
             after_import(name, action)
 
     def remove(self) -> None:
-        """Put everything back, and wait no more."""
+        """Remove all wrappers and pending import hooks."""
         for action in self._waiting:
             forget(action)
         super().remove()
@@ -51,7 +51,7 @@ class _Listener(Patches):
             return
         try:
             wrap()
-        except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
+        except Exception as error:  # noqa: BLE001 - the guard handles it; our errors must not fail a framework's import
             session.guard.caught(error, "hooking into sklearn")
 
     def _trees(self) -> None:

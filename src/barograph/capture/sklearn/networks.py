@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 from sklearn import neural_network
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
@@ -34,7 +34,7 @@ _STATES = {"ms": "m", "vs": "v", "velocities": "velocity"}
 
 def wrap_networks(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
     """Wrap the methods of both perceptrons; with the solver "lbfgs" there are no observable steps."""
-    if say_missing(session, sklearn, _NEEDS):
+    if report_missing(session, sklearn, _NEEDS):
         return
     network = neural_network._multilayer_perceptron.BaseMultilayerPerceptron
     listener = _Networks(integrations, list(inspect.signature(network._backprop).parameters).index("activations"))

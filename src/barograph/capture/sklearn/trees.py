@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 from sklearn import ensemble
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ _GROWER = "ensemble._hist_gradient_boosting.grower.TreeGrower.make_predictor"
 
 def wrap_trees(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
     """Wrap the methods of both kinds of boosting."""
-    if not say_missing(session, sklearn, {_CLASSICAL: "rounds of GradientBoosting"}):
+    if not report_missing(session, sklearn, {_CLASSICAL: "rounds of GradientBoosting"}):
         patches.wrap(ensemble._gb.BaseGradientBoosting, "_fit_stages", _Classical(integrations).fits)
-    if not say_missing(session, sklearn, {_BY_HISTOGRAM: "rounds of HistGradientBoosting", _GROWER: "its trees"}):
+    if not report_missing(session, sklearn, {_BY_HISTOGRAM: "rounds of HistGradientBoosting", _GROWER: "its trees"}):
         by_histogram = _ByHistogram(integrations, session)
         package = ensemble._hist_gradient_boosting
         patches.wrap(package.gradient_boosting.BaseHistGradientBoosting, "fit", by_histogram.fits)
@@ -140,7 +140,7 @@ class _ByHistogram:
         self._here.rounds = Rounds(integration, before or None)
         try:
             result = original(*args, **kwargs)
-            self._tell(len(estimator._predictors))
+            self._record_until(len(estimator._predictors))
             return result
         finally:
             self._here.grown = None
@@ -153,22 +153,22 @@ class _ByHistogram:
             grown.look_within(sys._getframe(1))
             predictors = getattr(grown.estimator, "_predictors", ())
             if predictors and not predictors[-1]:
-                self._tell(len(predictors) - 1)
+                self._record_until(len(predictors) - 1)
         return original(*args, **kwargs)
 
-    def _tell(self, rounds: int) -> None:
+    def _record_until(self, rounds: int) -> None:
         grown = self._here.grown
-        while grown.told < rounds and not self._session.closed:
-            grown.told += 1
+        while grown.recorded < rounds and not self._session.closed:
+            grown.recorded += 1
             self._here.rounds.end_round(grown)
 
 
 class _HistogramGrown:
     """A model of `HistGradientBoosting*` after a round."""
 
-    def __init__(self, estimator: Any, told: int) -> None:
+    def __init__(self, estimator: Any, recorded: int) -> None:
         self.estimator = estimator
-        self.told = told
+        self.recorded = recorded
         self._summed = 0
         self._gains: NDArray[np.float64] = np.zeros(0)
         self._labels: Any = None
@@ -194,24 +194,24 @@ class _HistogramGrown:
         for data, scores, in_training in (("train", "train_score_", True), ("validation", "validation_score_", False)):
             values = getattr(estimator, scores, ())
             # The first is from before all rounds; losses are stored negated.
-            if self.told < len(values):
-                value = float(values[self.told])
+            if self.recorded < len(values):
+                value = float(values[self.recorded])
                 yield Metric(data, "loss" if is_loss else "score", -value if is_loss else value, is_loss, in_training)
 
     def trees(self) -> Iterable[Tree]:
         """Return the trees of this round, one per class."""
         return [Tree(int(item.get_max_depth()), int(item.get_n_leaf_nodes()), float(_gains(item).sum()))
-                for item in self.estimator._predictors[self.told - 1]]
+                for item in self.estimator._predictors[self.recorded - 1]]
 
     def importance(self) -> Mapping[str, Mapping[str, float]]:
         """Return the total gain of the splits by each feature so far."""
-        for predictors in self.estimator._predictors[self._summed:self.told]:
+        for predictors in self.estimator._predictors[self._summed:self.recorded]:
             for item in predictors:
                 inner = item.nodes["is_leaf"] == 0
                 features = item.nodes["feature_idx"][inner].astype(np.int64)
                 more = np.bincount(features, _gains(item), minlength=int(self.estimator._n_features)).astype(np.float64)
                 self._gains = more if not self._gains.size else self._gains + more
-        self._summed = self.told
+        self._summed = self.recorded
         return {"": _named(self.estimator, self._gains)}
 
     def predictions(self) -> Iterable[Predictions]:

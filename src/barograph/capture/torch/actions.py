@@ -39,8 +39,8 @@ class TorchActions:
         self._withheld: list[int] = []
         self._request: Request | None = None
         self._withholding = withholding
-        session.steering.lend_hand(ActionName.LOWER_LR, self.lower)
-        session.steering.lend_hand(ActionName.SKIP_STEP, self.skip)
+        session.steering.set_handler(ActionName.LOWER_LR, self.lower)
+        session.steering.set_handler(ActionName.SKIP_STEP, self.skip)
 
     # Learning rates
 

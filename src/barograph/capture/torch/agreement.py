@@ -74,12 +74,12 @@ class Agreement:
         if wanted:
             ahead = max(1, math.ceil(_LOOKS_AHEAD * _LOOK_SECS / self._step_secs)) if self._step_secs else 1
             # If two workers request one at the same time, the first to write determines the step.
-            told = store.compare_set(key, "", json.dumps([steps + ahead, wanted]))
+            agreed = store.compare_set(key, "", json.dumps([steps + ahead, wanted]))
         elif store.check([key]):
-            told = store.get(key)
+            agreed = store.get(key)
         else:
             return
-        after_steps, why = json.loads(told)
+        after_steps, why = json.loads(agreed)
         self.after_steps, self.why = int(after_steps), str(why)
 
 

@@ -165,11 +165,11 @@ class BatchRecorder:
                 continue
             flat = tensor.detach().reshape(-1)
             places = evenly(flat.numel(), _MOST_TOKENS, flat.device)
-            gathering = buffer.gathered.setdefault("padding", Gathering(self._tell_padding))
+            gathering = buffer.gathered.setdefault("padding", Gathering(self._record_padding))
             if isinstance(gathering, Gathering) and not gathering.full:
                 gathering.add((flat.clone() if places is None else flat[places]).to(torch.int64))
 
-    def _tell_padding(self, buffer: StepBuffer, tokens: NDArray[Any], training: bool) -> None:
+    def _record_padding(self, buffer: StepBuffer, tokens: NDArray[Any], training: bool) -> None:
         values, times = np.unique(tokens, return_counts=True)
         commonest = int(values[times.argmax()])
         # Once a value was the most frequent one, always count it, for a series without gaps.
@@ -242,8 +242,8 @@ class _FedSamples:
         self._session = session
         self._memory = memory
         self._parts: dict[str, Gathering] = {}
-        self._told: list[NDArray[np.int64]] = []
-        self._parts_told = 0
+        self._digests: list[NDArray[np.int64]] = []
+        self._recorded_parts = 0
 
     def add(self, sums: torch.Tensor, part: str) -> None:
         """Add the sums of more samples: shape (2, samples), see `sample_sums`."""
@@ -251,7 +251,7 @@ class _FedSamples:
             part = next(iter(self._parts))
         gathering = self._parts.get(part)
         if gathering is None:
-            gathering = self._parts[part] = Gathering(self._tell)
+            gathering = self._parts[part] = Gathering(self._record)
         if not gathering.full:
             gathering.add(sums)
 
@@ -260,33 +260,33 @@ class _FedSamples:
         for gathering in self._parts.values():
             gathering.settle(buffer, training=training)
 
-    def _tell(self, buffer: StepBuffer, sums: NDArray[Any], training: bool) -> None:
+    def _record(self, buffer: StepBuffer, sums: NDArray[Any], training: bool) -> None:
         digests = digests_from_sums(np.ascontiguousarray(sums[0]))
         # A constant sample (blank, only padding) proves nothing: it equals any other such one.
-        telling = digests[sums[1] == 0]
-        self._told.append(digests)
-        self._parts_told += 1
-        last = self._parts_told == len(self._parts)
+        distinct = digests[sums[1] == 0]
+        self._digests.append(digests)
+        self._recorded_parts += 1
+        last = self._recorded_parts == len(self._parts)
         if training:
-            self._tell_training(buffer, telling, last)
+            self._record_training(buffer, distinct, last)
         elif self.wants_samples and self.evaluated and len(self._memory):
-            self._tell_evaluation(buffer, digests, telling, last)
+            self._record_evaluation(buffer, digests, distinct, last)
 
-    def _tell_training(self, buffer: StepBuffer, telling: NDArray[np.int64], last: bool) -> None:
+    def _record_training(self, buffer: StepBuffer, distinct: NDArray[np.int64], last: bool) -> None:
         if last and self.wants_digest:
-            buffer.scalars[fact(Fact.BATCH_DIGEST)] = float(digest_of_all(np.concatenate(self._told)))
-        if self.wants_samples and not self.some_are_left_out and len(telling):
+            buffer.scalars[fact(Fact.BATCH_DIGEST)] = float(digest_of_all(np.concatenate(self._digests)))
+        if self.wants_samples and not self.some_are_left_out and len(distinct):
             key = fact(Fact.SEEN_BEFORE)
-            seen = self._memory.learn(telling)
+            seen = self._memory.learn(distinct)
             buffer.scalars[key] = max(seen, buffer.scalars.get(key, 0.0))
 
-    def _tell_evaluation(
-        self, buffer: StepBuffer, digests: NDArray[np.int64], telling: NDArray[np.int64], last: bool
+    def _record_evaluation(
+        self, buffer: StepBuffer, digests: NDArray[np.int64], distinct: NDArray[np.int64], last: bool
     ) -> None:
-        share = self._memory.share_known(telling, rich=bool(self.rich)) * len(telling) / len(digests)
+        share = self._memory.share_known(distinct, rich=bool(self.rich)) * len(distinct) / len(digests)
         if len(self._parts) > 1:
-            buffer.scalars[fact(Fact.SEEN_IN_TRAINING, f"part{self._parts_told - 1}")] = share
-        key, before = fact(Fact.SEEN_IN_TRAINING), sum(len(item) for item in self._told) - len(digests)
+            buffer.scalars[fact(Fact.SEEN_IN_TRAINING, f"part{self._recorded_parts - 1}")] = share
+        key, before = fact(Fact.SEEN_IN_TRAINING), sum(len(item) for item in self._digests) - len(digests)
         whole = buffer.scalars.get(key, 0.0) * before + share * len(digests)
         buffer.scalars[key] = whole / (before + len(digests))
         buffer.scalars[fact(Fact.SAMPLES_KNOWN)] = float(len(self._memory))

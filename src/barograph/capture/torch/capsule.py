@@ -88,7 +88,7 @@ def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
     return {
         "random": packed_random(kept.random, packer, f"{name}random"),
         "batches": [packer.pack(batch, f"{name}batches/{number}") for number, batch in enumerate(kept.batches)],
-        "samples": [None if item is None else item.told() for item in kept.made_of],
+        "samples": [None if item is None else item.to_json() for item in kept.made_of],
         "calls": [_call(call, packer, f"{name}calls/{number}") for number, call in enumerate(kept.calls)],
         "losses": [_call(call, packer, f"{name}losses/{number}") for number, call in enumerate(kept.losses)],
         "variables": [{"where": item.where, "values": _variables(item, packer, f"{name}variables/{number}")}
@@ -194,6 +194,6 @@ def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch
     norms, digests = norms_of(gradients), [digest(gradient) for gradient in gradients]
     return {
         "losses": [loss_value(root).hex() for root in roots],
-        "gradients": {name: {"digest": said, "norm": norm if math.isfinite(norm) else None}
-                      for (name, _), said, norm in zip(there, digests, norms, strict=True)},
+        "gradients": {name: {"digest": own, "norm": norm if math.isfinite(norm) else None}
+                      for (name, _), own, norm in zip(there, digests, norms, strict=True)},
     }

@@ -20,7 +20,7 @@ import torch
 from torch.optim import lr_scheduler
 
 from barograph.capture.cadence import Cadence
-from barograph.capture.frames import frames_of_script, library_that_asks
+from barograph.capture.frames import frames_of_script, requesting_library
 from barograph.capture.live_objects import instances_of
 from barograph.capture.orders import NotDone
 from barograph.capture.termination import Termination
@@ -93,7 +93,7 @@ class Checkpointer:
         self._carries: bool | None = None
         self._looks_at_gradients = False
         self._requests: list[Request] = []
-        self._session.steering.lend_hand(CHECKPOINT, self._hear, always=True)
+        self._session.steering.set_handler(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
     # Events of the script
@@ -261,7 +261,7 @@ class Checkpointer:
                                                   "count its steps with run.steps"})
 
     def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
-        library = library_that_asks(frame)
+        library = requesting_library(frame)
         self._goes_on = not library
         if library:
             self._session.guard.note(f"{library} runs the loop over the data: barograph resume cannot "
@@ -321,7 +321,7 @@ class Checkpointer:
         try:
             with self.hooks.lock, torch.no_grad():
                 action()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self._session.guard.caught(error, doing)
         finally:
             place.end_own_work()

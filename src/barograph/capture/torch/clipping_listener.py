@@ -30,14 +30,6 @@ class ClippingListener:
         light: Collects steps with only numbers.
         recorder: Checks gradients; None: off.
 
-    Args:
-        hooks: State shared by the hooks.
-        phase: The step under way.
-        parameters: Reads gradients.
-        forwards: Settles names.
-        light: Collects steps of which only numbers are taken.
-        recorder: Checks gradients; None: nobody does.
-
     Attributes:
         hooks: See above.
     """

@@ -90,7 +90,7 @@ class DataRecorder:
         if name in CLASS_LOSSES or name == "kl_div":
             self._labels.classes(name, given, wants, buffer)
         elif name in BINARY_LOSSES:
-            self._labels.yes_or_no(name, given, wants, buffer)
+            self._labels.binary(name, given, wants, buffer)
         if wants.targets and (name in VALUE_LOSSES or (name in BINARY_LOSSES and are_values(given.target))):
             self._targets.statistics(name, given.target, mask, buffer)
         if wants.class_numbers and name in DISTANCE_LOSSES:
@@ -107,7 +107,7 @@ class DataRecorder:
         """Record labels and predictions that the script passes."""
         self._labels.named(name, targets, predictions, buffer)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Note the start of another model's training, such as the next fold of a cross-validation."""
         self._batches.forget_samples()
 

@@ -119,7 +119,7 @@ def entry_point(
                     return
                 with hooks.lock:
                     method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            except Exception as error:  # noqa: BLE001 - the guard handles all our errors
                 session.guard.caught(error, doing)
             finally:
                 place.busy = False

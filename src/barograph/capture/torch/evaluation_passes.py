@@ -25,7 +25,7 @@ class Pass:
         loader: Loader of its batches; None: unknown.
         named, bound: As in `Sight`, over all calls.
         source: Name of its loader.
-        told_loss: A loss was recorded since the last call of a model.
+        has_loss: A loss was recorded since the last call of a model.
         is_mixed: It may be several passes.
         rows: Number of samples of the first batch, and whether a smaller one has followed.
     """
@@ -36,7 +36,7 @@ class Pass:
     named: dict[Variable, str] = field(default_factory=dict)
     bound: dict[Variable, str] = field(default_factory=dict)
     source: str = ""
-    told_loss: bool = False
+    has_loss: bool = False
     is_mixed: bool = False
     rows: tuple[int, bool] = (0, False)
 
@@ -57,7 +57,7 @@ class Pass:
         self.named.update(sight.named)
         self.bound.update(sight.bound)
         self.source = self.source or sight.source
-        self.told_loss = False
+        self.has_loss = False
 
     def note_rows(self, rows: int) -> None:
         """Note the number of samples in a batch: a full one after a smaller one starts another pass."""
@@ -94,7 +94,7 @@ class EvaluationPasses:
         """
         now = self.current
         # Another call site without a loss in between: the model is called twice for one loss.
-        if not now.takes(root, sight, loader, by_site=now.told_loss and bool(root)):
+        if not now.takes(root, sight, loader, by_site=now.has_loss and bool(root)):
             if may_split:
                 known = next((item for item in self._passes if item.sites
                               and item.takes(root, sight, loader, by_site=bool(root))), None)
@@ -111,9 +111,9 @@ class EvaluationPasses:
         if rows:
             now.note_rows(rows)
 
-    def told_loss(self) -> None:
+    def note_loss(self) -> None:
         """Note that a loss function has returned."""
-        self.current.told_loss = True
+        self.current.has_loss = True
 
     def named(self) -> Iterator[tuple[str, StepBuffer]]:
         """Yield the records of each pass, with the prefix for its losses; "": none.

@@ -62,8 +62,8 @@ class FactRecorder:
         self._parameters = ParameterFacts(session, names, optimizers)
         self.schedulers = SchedulerBook()
         self.scaler: Any = None
-        self._kept_told: dict[str, float] = {}
-        self._backwards_told: dict[str, float] = {}
+        self._recorded_kept: dict[str, float] = {}
+        self._recorded_backwards: dict[str, float] = {}
         self._failures = 0
         self._without_gradients = 0
         self._steep: dict[str, torch.Tensor] = {}
@@ -112,9 +112,9 @@ class FactRecorder:
         """Note any call of a model."""
         self._parameters.called(root)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Note that another model is trained from now on."""
-        self._parameters.begin_anew()
+        self._parameters.restart()
 
     def forward(self, root: Root, mode: Mode, mask: int) -> None:
         """Note in which mode a model is called."""
@@ -130,7 +130,7 @@ class FactRecorder:
         # Evaluations are rare, and this is cheap, so it does not wait for a step with recorded tensors.
         return Fact.LAYERS_IN_TRAIN in self._asked(self._session.plan.everything(mode))
 
-    def wants_to_hear(self) -> bool:
+    def wants_to_observe(self) -> bool:
         """Return whether to observe forward passes now that gradients are disabled, as in an evaluation.
 
         Observing costs a little in every layer, and gradients may be disabled at every step, so it becomes less and
@@ -143,7 +143,7 @@ class FactRecorder:
 
     def evaluated(self, mode: Mode) -> None:
         """Note a loss of an evaluation, whose forward pass may not have been observed."""
-        if not self._asks_evaluations(mode) or self._phase.is_provisional or self._modes.evaluation_heard():
+        if not self._asks_evaluations(mode) or self._phase.is_provisional or self._modes.evaluation_observed():
             return
         # Then the called model is unknown; if several are trained, none is reported.
         trained = [root for root in self._names.roots if root.trained and root.module() is not None]
@@ -151,7 +151,7 @@ class FactRecorder:
             self._modes.in_evaluation(trained[0])
 
     def _end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
-        if self._modes.evaluation_heard():
+        if self._modes.evaluation_observed():
             share = self._modes.end_evaluation(self._session.counts.of_busiest, with_losses=bool(buffer.losses))
             if share is not None:
                 self._put(self._session.plan.everything(mode), buffer)(Fact.LAYERS_IN_TRAIN, "", share)
@@ -291,12 +291,12 @@ class FactRecorder:
         label, scalars, asked = entry.label, self._phase.train.scalars, self._asked(mask)
         if self._kept_ever:
             kept = self._resets.step_ended(label, entry.slots)
-            if kept is not None and (self._kept_told.get(label) != kept or Fact.GRADIENTS_KEPT in asked):
-                scalars[_KEPT] = self._kept_told[label] = kept
+            if kept is not None and (self._recorded_kept.get(label) != kept or Fact.GRADIENTS_KEPT in asked):
+                scalars[_KEPT] = self._recorded_kept[label] = kept
         if self._backwards_ever:
             backwards = self._phase.backwards
-            if self._backwards_told.get(label) != backwards or Fact.BACKWARDS in asked:
-                scalars[_BACKWARDS] = self._backwards_told[label] = float(backwards)
+            if self._recorded_backwards.get(label) != backwards or Fact.BACKWARDS in asked:
+                scalars[_BACKWARDS] = self._recorded_backwards[label] = float(backwards)
         self._parameters.end_step()
         if asked or skipped:
             self._end_asked_step(entry, mask, asked, skipped=skipped)

@@ -172,7 +172,7 @@ class Feeding:
     def _noted(self, note: Callable[[], None]) -> None:
         try:
             note()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self.hooks.session.guard.caught(error, "noting what a resumed training skips")
 
     def loader_ended(self, iterator: Any) -> None:
@@ -200,7 +200,7 @@ class Feeding:
         if self._trace is not None and not session.closed:
             try:
                 self._trace.drew(iterator, drawn)
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            except Exception as error:  # noqa: BLE001 - the guard handles all our errors
                 session.guard.caught(error, "noting which samples were drawn")
 
     # Batches

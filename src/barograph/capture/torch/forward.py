@@ -48,9 +48,9 @@ class ForwardRecorder:
     Attributes:
         hooks: See above.
         seen: A forward pass was observed since the last backward pass.
-        hears_evaluation: It observes because of an evaluation.
-        wary: It observes every step, since only a forward pass shows whose loss comes next: the script trains other
-            models than the passed ones, or may do so.
+        observes_evaluation: It observes because of an evaluation.
+        observes_always: It observes every step, since only a forward pass shows whose loss comes next: the script
+            trains other models than the passed ones, or may do so.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class ForwardRecorder:
         recorder: TorchRecorder | None,
     ) -> None:
         self.hooks = hooks
-        self.seen = self.hears_evaluation = False
-        self.wary = only
+        self.seen = self.observes_evaluation = False
+        self.observes_always = only
         self._session = hooks.session
         self._place = hooks.place
         self._names = names
@@ -87,65 +87,65 @@ class ForwardRecorder:
         self._looked_for: list[Root] = []
         self._hooks = ModuleHooks(self._forward_begins, self._forward_ended)
         self._is_aside = False
-        self._strangers = False
+        self._has_unknown_models = False
         self._own_steps = 0
         self._before_pass: Callable[[], None] = lambda: None
         self._light_module: Callable[[], nn.Module | None] = lambda: None
         self._light_root: Root | None = None
 
     @property
-    def heard(self) -> bool:
+    def observing(self) -> bool:
         """Whether forward passes are listened to."""
         return self._hooks.are_in
 
-    def take_part(self) -> None:
-        """Listen, or listen again after `stand_aside`."""
+    def start_observing(self) -> None:
+        """Listen, or listen again after `stop_observing`."""
         self._is_aside = False
         self._listen(True)
 
-    def stand_aside(self) -> None:
-        """Observe nothing until `take_part`."""
+    def stop_observing(self) -> None:
+        """Observe nothing until `start_observing`."""
         self._listen(False)
         self._is_aside = True
 
     def prepare(self, mask: int) -> None:
         """Observe the forward passes of the next step, if anything of them is recorded."""
-        self.hears_evaluation = False
+        self.observes_evaluation = False
         self._hooks.all_again()  # also after an aborted pass
-        if self.wary and not self._strangers:
+        if self.observes_always and not self._has_unknown_models:
             self._own_steps += 1
-            self.wary = self._own_steps < _STEPS_ALONE or self._recorder is not None
-        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always or self.wary
+            self.observes_always = self._own_steps < _STEPS_ALONE or self._recorder is not None
+        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always or self.observes_always
                      or self._recorder is not None)
 
-    def hear_next(self) -> None:
+    def observe_next(self) -> None:
         """Observe the next step, although only numbers are recorded: its model may be new."""
         self._listen(True)
 
-    def beware(self) -> None:
+    def observe_always(self) -> None:
         """Note that the script trains a model that was not passed: from now on each step is observed."""
-        if not self.wary:
+        if not self.observes_always:
             # The models called in the current step are unknown, so the next loss is ignored.
-            self.wary = self.seen = True
+            self.observes_always = self.seen = True
             self._listen(True)
-        self._strangers = True
+        self._has_unknown_models = True
 
     def expects_backward(self) -> bool:
         """Return whether the backward pass that starts now belongs to a recorded model."""
-        if self.wary and not self.seen:
-            self.beware()
+        if self.observes_always and not self.seen:
+            self.observe_always()
             return False
         self.seen = False
         return True
 
-    def is_strange(self, optimizer: Any) -> bool:
+    def trains_unknown_model(self, optimizer: Any) -> bool:
         """Return whether an optimizer trains no passed model, if only those are recorded."""
         if not self._only or any(self._names.parameter(item) is not None for item in parameters_of(optimizer)):
             return False
-        if not self.wary:
+        if not self.observes_always:
             # The model of this step's losses was not observed.
             self._phase.train.losses.clear()
-        self.beware()
+        self.observe_always()
         return True
 
     def call_before_pass(self, action: Callable[[], None]) -> None:
@@ -166,27 +166,27 @@ class ForwardRecorder:
 
     def mode_set(self, training: bool) -> None:
         """Observe the forward passes of the evaluation that starts, if it is recorded."""
-        if not (training or self.heard or self._place.busy):
+        if not (training or self.observing or self._place.busy):
             self._await_evaluation(Mode.EVAL)
 
     @entry_point("starting an evaluation")
     def _await_evaluation(self, mode: Mode) -> None:
-        self.hear_evaluation(mode)
+        self.observe_evaluation(mode)
 
-    def hear_evaluation(self, mode: Mode) -> None:
+    def observe_evaluation(self, mode: Mode) -> None:
         if self._data.asked_in_evaluations:
             # Also if nothing of it is recorded now: only the passes show which data it uses.
             self._phase.evaluation_mask_for(mode)
-            self.hears_evaluation = True
+            self.observes_evaluation = True
             self._listen(True)
 
     def gradients_turned_off(self) -> None:
         """Start observing, because an evaluation may follow."""
-        if not (self.heard or self._place.busy) and self._facts.wants_to_hear():
-            self._hear()
+        if not (self.observing or self._place.busy) and self._facts.wants_to_observe():
+            self._observe()
 
     @entry_point("hooking into an evaluation")
-    def _hear(self) -> None:
+    def _observe(self) -> None:
         if not in_backward():
             self._listen(True)
 
@@ -359,7 +359,7 @@ class ForwardRecorder:
                 return False
             for path, number in numbers:
                 self._losses.take_number(path, number)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "reading a model's loss")
         session.price.charge(cpu_secs() - begin)
         return True

@@ -14,7 +14,7 @@ from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import plainly_finite
 from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.sharing import Share
-from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.capture.verdict import UserConditions, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import ANOTHER_WORKER, Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
@@ -30,12 +30,12 @@ class Gate:
 
     Args:
         settings: Conditions besides non-finite values.
-        end: As in `AskedFor`.
+        end: As in `UserConditions`.
     """
 
     def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
         self._settings = settings
-        self._asked_for = AskedFor(settings, end)
+        self._asked_for = UserConditions(settings, end)
 
     def looks(
         self, slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int = 0, optimizer: str = "",
@@ -60,15 +60,15 @@ class Gate:
         if share is None and not self._settings.may_hold_finite and _is_fit(known, losses, clips):
             return None
         seen = _seen(known, losses, scale, clips)
-        told = _told(known, seen, step, optimizer)
-        whole = told.norm
+        update = _update_seen(known, seen, step, optimizer)
+        whole = update.norm
         numbers = {"norm": whole, **({"loss": seen.losses[-1]} if losses else {})}
         verdict = self._not_finite(known, seen, clips, numbers)
         asked, error = None, None
         if verdict is None:
             try:
-                asked = self._asked_for.verdict(told, numbers)
-            except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
+                asked = self._asked_for.verdict(update, numbers)
+            except Exception as raised:  # noqa: BLE001 - raised again below, after the workers have agreed
                 error = raised
         if share is not None:
             elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)
@@ -110,10 +110,10 @@ def update_seen(
 ) -> UpdateSeen:
     """Return the measurements of a step for the user's function; arguments as in `Gate.looks`."""
     known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
-    return _told(known, _seen(known, losses, scale, clips), step, optimizer)
+    return _update_seen(known, _seen(known, losses, scale, clips), step, optimizer)
 
 
-def _told(known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, step: int, optimizer: str) -> UpdateSeen:
+def _update_seen(known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, step: int, optimizer: str) -> UpdateSeen:
     by_path = {slot.path: norm for (slot, _), norm in zip(known, seen.before_clip, strict=True)}
     return UpdateSeen(step, optimizer, tuple(seen.losses), math.hypot(*seen.before_clip) if known else 0.0, by_path)
 

@@ -21,7 +21,7 @@ MOST_COLUMNS = 1 << 20
 
 _PIECES = 64
 
-Tell = Callable[["StepBuffer", "NDArray[np.float64] | NDArray[np.int64]", bool], None]
+Report = Callable[["StepBuffer", "NDArray[np.float64] | NDArray[np.int64]", bool], None]
 
 
 class Gathering:
@@ -31,14 +31,14 @@ class Gathering:
     and are then copied after the step's own work: nothing blocks.
 
     Args:
-        tell: Called once with the buffer, all columns concatenated, and whether this was training: at the end of the
+        report: Called once with the buffer, all columns concatenated, and whether this was training: at the end of the
             step or, for columns from a device, in the writer's thread.
     """
 
-    __slots__ = ("_columns", "_pieces", "_tell")
+    __slots__ = ("_columns", "_pieces", "_report")
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._pieces: list[torch.Tensor] = []
         self._columns = 0
 
@@ -65,10 +65,10 @@ class Gathering:
         joined = self._joined()
         self._pieces = []
         if joined.device.type == "cpu":
-            self._tell(buffer, joined.numpy(), training)
+            self._report(buffer, joined.numpy(), training)
             return
         fetch = FetchedTensor(joined)
-        buffer.defer(lambda late: self._tell(late, fetch.numbers(), training))
+        buffer.defer(lambda late: self._report(late, fetch.numbers(), training))
 
     def _joined(self) -> torch.Tensor:
         if len(self._pieces) == 1:
@@ -90,18 +90,18 @@ def evenly(count: int, most: int, device: torch.device) -> torch.Tensor | None:
     return torch.arange(most, device=device) * count // most
 
 
-def gather(buffer: StepBuffer, name: str, tell: Tell, piece: torch.Tensor) -> None:
+def gather(buffer: StepBuffer, name: str, report: Report, piece: torch.Tensor) -> None:
     """Add to the collection with that name in a buffer, or to a new one.
 
     Args:
         buffer: Buffer of the step or the evaluation.
         name: Name of the collection; the same name means the same kind of columns.
-        tell: Reports the columns; used for the first piece.
+        report: Reports the columns; used for the first piece.
         piece: The new piece; a separate tensor, since it is read when the step ends.
     """
     gathering = buffer.gathered.get(name)
     if gathering is None:
-        gathering = buffer.gathered[name] = Gathering(tell)
+        gathering = buffer.gathered[name] = Gathering(report)
     if isinstance(gathering, Gathering) and not gathering.full:
         gathering.add(piece)
 
@@ -116,14 +116,14 @@ def gather_share(buffer: StepBuffer, key: Key, hits: torch.Tensor, of: torch.Ten
         of: Boolean tensor of the elements to count; None: all.
     """
 
-    def tell(late: StepBuffer, columns: NDArray[np.float64] | NDArray[np.int64], training: bool) -> None:
+    def report(late: StepBuffer, columns: NDArray[np.float64] | NDArray[np.int64], training: bool) -> None:
         held, looked_at = columns.sum(1).tolist()
         if looked_at:
             late.scalars[key] = held / looked_at
 
     held = hits.sum()
     number = torch.full_like(held, hits.numel()) if of is None else of.sum()
-    gather(buffer, str(key), tell, torch.stack([held, number])[:, None])
+    gather(buffer, str(key), report, torch.stack([held, number])[:, None])
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -27,17 +27,6 @@ class HandStepRecorder:
         only: Record only passed models; steps of other tensors are not detected.
         held: The flight recorder is on, which cannot withhold these steps.
 
-    Args:
-        hooks: State shared by the hooks.
-        by_hand: Knows how the weights were.
-        optimizers: Of the script.
-        phase: The step and the evaluation under way.
-        recorders: Read tensors.
-        forwards: Settles names.
-        bounds: Begins and ends steps.
-        only: Record only what was handed over; steps of other tensors are not looked for.
-        held: Steps are to be held by the flight recorder, which cannot hold these.
-
     Attributes:
         hooks: See above.
     """

@@ -52,7 +52,7 @@ class Heads:
             for leaf in leaves:
                 self._of[id(leaf)] = self._of.get(id(leaf), 0) | fed[node]
 
-    def told(self, layers: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    def by_layer(self, layers: Mapping[str, torch.Tensor]) -> dict[str, int]:
         """Return the heads of each layer; empty if all share one, or there are too many.
 
         Args:

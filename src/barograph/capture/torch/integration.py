@@ -60,11 +60,11 @@ _COMPILER = "torch._dynamo"
 
 
 class TorchIntegration:
-    """Puts the objects together that turn what a PyTorch script does into steps, and takes what the script hands over.
+    """Connects the objects that convert the operations of a PyTorch script to steps, and receives the script's calls.
 
     Args:
-        session: Publishes.
-        only: Record the models and optimizers that `watch_model` and `watch_optimizer` name, and no others.
+        session: Publishes steps.
+        only: Record only the models and optimizers passed to `watch_model` and `watch_optimizer`.
         explicit_steps: The script ends its steps itself, with `end_explicit_step`.
 
     Attributes:
@@ -72,7 +72,7 @@ class TorchIntegration:
         hooks: State shared by the hooks.
         names: The models.
         optimizers: The optimizers.
-        stepping: Knows whose step is being made.
+        stepping: Determines whose step is running.
         feeding: Follows passes over data.
     """
 
@@ -132,20 +132,20 @@ class TorchIntegration:
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
         if settings is None:
-            self.session.steering.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
+            self.session.steering.set_handler(ActionName.CAPSULE, _no_recorder, always=True)
             return None
-        # Here alone: what it writes with would be loaded by every training.
+        # Imported only here: otherwise every training would load the modules that write capsules.
         from barograph.capture.torch.recorder import TorchRecorder
 
         return TorchRecorder(self.hooks, self.names, self.optimizers, settings)
 
-    # Coming and going
+    # Installation and removal
 
     def install(self, *, torch_is_new: bool = False) -> None:
-        """Put in the global hooks and the wrappers.
+        """Install the global hooks and the wrappers.
 
         Args:
-            torch_is_new: It has just been imported, so the script has made nothing with it yet.
+            torch_is_new: PyTorch has just been imported, so the script has not used it yet.
         """
         warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         self._filter = warnings.filters[0]
@@ -153,15 +153,15 @@ class TorchIntegration:
         if not torch_is_new:
             self.optimizers.find_made()
         self.optimizers.hear(True)
-        self.take_part()
+        self.start_observing()
         self._wrappers.install()
         if not native.available():
             self.session.guard.note("The native statistics code is missing (no C compiler when Barograph was "
                                     "installed). The slower Python code is used.")
 
     def remove(self) -> None:
-        """Take out every hook and wrapper; nothing of Barograph is left in torch."""
-        self.stand_aside()
+        """Remove every hook and wrapper; nothing of Barograph remains in PyTorch."""
+        self.stop_observing()
         forget(mark_for_compiler)
         self.optimizers.hear(False)
         self._wrappers.undo()
@@ -170,23 +170,23 @@ class TorchIntegration:
         if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
-    def stand_aside(self) -> None:
-        """Hear nothing of what goes on until `take_part`: another integration records it."""
+    def stop_observing(self) -> None:
+        """Observe nothing until `start_observing`: another integration records."""
         self._light.stop()
-        self._forwards.stand_aside()
-        self._steps.stand_aside()
-        self._wrappers.tell(None)
+        self._forwards.stop_observing()
+        self._steps.stop_observing()
+        self._wrappers.notify(None)
 
-    def take_part(self) -> None:
-        """Listen, or listen again after `stand_aside`."""
-        self._steps.take_part()
-        self._forwards.take_part()
-        self._wrappers.tell(self._listeners)
+    def start_observing(self) -> None:
+        """Start observing, or restart after `stop_observing`."""
+        self._steps.start_observing()
+        self._forwards.start_observing()
+        self._wrappers.notify(self._listeners)
 
-    # What is recorded
+    # Selecting what to record
 
     def watch_model(self, model: nn.Module, label: str = "") -> None:
-        """Name a model that the user hands over."""
+        """Name a model that the user passes."""
         known = self.names.module(model)
         if known is None or known.path:
             self.names.add_root(model, label)
@@ -194,7 +194,7 @@ class TorchIntegration:
             known.root.name(label)
 
     def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
-        """Name an optimizer that the user hands over."""
+        """Name an optimizer that the user passes."""
         self.optimizers.label(optimizer, label)
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
@@ -208,48 +208,48 @@ class TorchIntegration:
         return self.session.script.explicit_steps
 
     def let_script_end_steps(self, explicit_steps: bool) -> None:
-        """Let steps end where the script says so, or where an optimizer steps."""
+        """Let the script end steps, or optimizers."""
         self.session.script.end_steps(explicit_steps)
 
-    # An evaluation
+    # Evaluations
 
     def mode_set(self, training: bool) -> None:
-        """Hear of the evaluation that may begin, where something is asked of it."""
+        """Observe a possible evaluation, if anything of it is recorded."""
         self._light.stop()
         self._forwards.mode_set(training)
 
     def gradients_turned_off(self) -> None:
-        """Hear of the evaluation that may begin, unless an optimizer has turned gradients off."""
+        """Observe a possible evaluation, unless an optimizer has disabled gradients."""
         if not self.stepping.running:
             self._forwards.gradients_turned_off()
 
     @entry_point("changing the mode")
     def mode_changes(self, mode: Mode | None) -> None:
-        """End the evaluation that goes on, and listen for the one that the script begins."""
+        """End the current evaluation, and observe the one that the script starts."""
         self._light.stop()
         self._phase.end_evaluation()
-        if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
-            self._forwards.hear_evaluation(mode)
+        if mode is not None and mode is not Mode.TRAIN and not self._forwards.observing:
+            self._forwards.observe_evaluation(mode)
 
-    # What the script itself hands over
+    # Calls of the script
 
     def step_of_another(self, optimizer: Any, make: Callable[[], Any]) -> Any:
-        """Make a step of an optimizer that is none of torch's and calls no hooks, and have it recorded.
+        """Make and record a step of an optimizer that is not PyTorch's and calls no hooks.
 
         Args:
-            optimizer: It; it shows `param_groups` and `state` as torch's do.
+            optimizer: The optimizer, with `param_groups` and `state` as PyTorch's have.
             make: Makes the step.
         """
         return self._steps.step_of_another(optimizer, make)
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
-        """Return what counts the steps of a loop."""
+        """Return an iterator that counts the steps of a loop."""
         begun: Iterator[int] = self.feeding.steps_begin(steps)
         return begun
 
     @entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:
-        """End a step where the script says so.
+        """End the script's step.
 
         Args:
             loss: The step's loss, a number or a tensor of one element.
@@ -269,7 +269,7 @@ class TorchIntegration:
 
     @entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:
-        """Record a tensor of the script's own, whole, with the step that is under way."""
+        """Record a complete tensor of the script in the current step."""
         self._light.stop()
         self._allowance.wake()
         self.session.began()
@@ -277,7 +277,7 @@ class TorchIntegration:
 
     @entry_point("saving predictions")
     def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
-        """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        """Count targets and predictions that the script passes, in the current step or evaluation."""
         self._light.stop()
         self.session.began()
         mode = self._phase.of_predictions()

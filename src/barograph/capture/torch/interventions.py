@@ -1,4 +1,4 @@
-"""Withholds the update of a step: for the flight recorder, or because that was asked for."""
+"""Withholds the update of a step: for the flight recorder, or on request."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class Interventions:
-    """Looks at a step before its update, withholds that where it must, and puts back what it hid.
+    """Checks a step before its update, withholds the update if necessary, and restores hidden gradients.
 
     Args:
         hooks: State shared by the hooks.
-        optimizers: Of the script.
-        phase: The step under way.
-        forwards: Knows which optimizers train what is recorded.
-        facts: Knows the gradient scaler and the schedulers.
-        actions: Withholds updates that are to be skipped.
+        optimizers: Optimizers of the script.
+        phase: The current step.
+        forwards: Knows which optimizers train recorded models.
+        facts: Has the gradient scaler and the schedulers.
+        actions: Withholds updates that must be skipped.
         withholding: Hides gradients.
-        recorder: Checks steps, and holds those that fail; None: nobody does.
+        recorder: Checks steps, and withholds failing ones; None: off.
 
     Attributes:
         hooks: See above.
-        withheld: The update of the step under way was withheld.
+        withheld: The update of the current step was withheld.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Interventions:
         self._recorder = recorder
 
     def look(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Look at a step that begins: of one whose update may be withheld, more than its numbers is recorded."""
+        """Check a step that starts; record more than numbers if its update may be withheld."""
         if self._actions.withholds:
             self._allowance.wake()
         if self._recorder is not None and not self._session.script.explicit_steps:
@@ -58,7 +58,7 @@ class Interventions:
 
     @entry_point("checking a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._recorder is None or self._forwards.is_strange(optimizer):
+        if self._recorder is None or self._forwards.trains_unknown_model(optimizer):
             return
         self._session.began()
         self._forwards.settle_names()
@@ -66,28 +66,28 @@ class Interventions:
             self._optimizers.entry(optimizer), optimizer, closure=has_closure(args, kwargs), scaler=self._facts.scaler,
             schedulers=self._facts.schedulers)
         if self._recorder.holds:
-            # It is told of, whatever the budget had in mind.
+            # It is reported, whatever the budget allows.
             self._allowance.wake()
 
     def hide(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Withhold the update that comes now, if it must be; return other arguments for the step. None: the same."""
+        """Withhold the next update if necessary; return other arguments for the step. None: the same."""
         if self._actions.withholds:
             self._withhold(optimizer, args, kwargs)
         if self._recorder is None:
             return None
         if self._recorder.take_held():
-            # Only now: what was recorded of the step before is what it held.
+            # Only now: the records of the previous step are complete.
             self._withholding.hide(optimizer)
         changed: tuple[tuple[Any, ...], dict[str, Any]] | None = self._recorder.around_closure(args, kwargs)
         return changed
 
     @entry_point("withholding an update")
     def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._forwards.is_strange(optimizer):
+        if not self._forwards.trains_unknown_model(optimizer):
             self._actions.before_update(optimizer, closure=has_closure(args, kwargs))
 
     def put_back(self, optimizer: Any) -> None:
-        """Put back what was hidden from a step that has ended."""
+        """Restore the hidden gradients of a step that has ended."""
         self.withheld = False
         if self._withholding.hides:
             self._give_back(optimizer)
@@ -105,12 +105,12 @@ class Interventions:
         self.withheld = self._withholding.give_back(optimizer)
 
     def forget(self) -> None:
-        """Forget what was kept of a step that stops the training: a script may catch that and train on."""
+        """Forget the state of a step that stops the training: a script may catch the error and continue."""
         if self._recorder is not None:
             self._recorder.forget()
 
 
 def has_closure(args: Any, kwargs: Any) -> bool:
-    """Return whether an optimizer's step was handed a closure."""
-    # args[0] is the optimizer itself: torch hands over the arguments of the unbound `step`.
+    """Return whether an optimizer's step got a closure."""
+    # args[0] is the optimizer itself: PyTorch passes the arguments of the unbound `step`.
     return kwargs.get("closure") is not None or (len(args) > 1 and callable(args[1]))

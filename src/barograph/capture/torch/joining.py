@@ -1,7 +1,7 @@
 """Detects when a process joins the other workers of its training; only then is its rank known.
 
-A launcher like torchrun says that in the environment. Of processes that a script starts by itself, as those of
-`torch.multiprocessing.spawn`, only the script knows.
+A launcher such as torchrun sets environment variables. For processes that a script starts itself, such as those of
+`torch.multiprocessing.spawn`, only the script knows the rank.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch import distributed
 
 
 def is_child() -> bool:
-    """Return whether the script has started this process by itself, by multiprocessing, and no launcher."""
-    # While a process that is spawned imports the script, it does not know its parent yet.
+    """Return whether the script started this process with multiprocessing, without a launcher."""
+    # While a spawned process imports the script, it does not know its parent yet.
     return multiprocessing.parent_process() is not None or bool(
         getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 def before_joining(action: Callable[[functools.partial[None]], None]) -> None:
-    """Have `action` called in place of the first `init_process_group` of this process, and of each forked of it.
+    """Call `action` instead of the first `init_process_group` of this process and of each process forked from it.
 
     Args:
-        action: Gets what joins the others, with the arguments of the script.
+        action: Gets a function that joins the others, with the arguments of the script.
     """
     joins = distributed.init_process_group
 

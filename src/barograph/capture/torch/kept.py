@@ -1,6 +1,7 @@
-"""References and small copies of the current step, with which it can be run again; no weights.
+"""References and small copies of the current step for replaying it; no weights.
 
-Forward and backward passes move no weights, so those need no copy: they are written only where the update is withheld.
+Forward and backward passes do not change weights, so weights need no copy: they are written only if the update is
+withheld.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
     from barograph.capture.torch.loader_pass import MadeOf
 
 _MOST_BATCHES = 256
-"""Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""
+"""Maximum number of batches and calls kept per step; scripts with more do not make usual steps."""
 
 _MOST_STEPS = 16
-"""Steps of several optimizers that are kept."""
+"""Maximum number of kept steps of several optimizers."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of a model, or of a loss function.
+    """One call of a model or of a loss function.
 
     Attributes:
         what: Label and path of the module; or the name of the function.
-        args, kwargs: What it was called with, by reference.
-        versions: How often each tensor in them had been changed in place when it was called.
-        autocast: The type that operations are cast to, by kind of device, where they are.
+        args, kwargs: References to the arguments.
+        versions: Number of in-place changes of each tensor in the arguments at the time of the call.
+        autocast: Data type of autocast by kind of device, where it is on.
     """
 
     what: str
@@ -48,7 +49,7 @@ class Call:
 
     @property
     def was_changed(self) -> bool:
-        """Whether a tensor that it was called with has been changed in place since."""
+        """Whether a tensor among the arguments has been changed in place since."""
         return versions_of(self.args, self.kwargs) != self.versions
 
 
@@ -57,18 +58,18 @@ class Kept:
     """The current step.
 
     Attributes:
-        random: Random states right before the first forward pass; None: there was none yet.
-        models: That were called in this step, by identity.
-        buffers: Of each, as they were before it was first called in this step.
-        gradients: Gradients that were there before the first backward pass, where the script adds up over steps.
-        batches: What loaders gave, in order.
-        made_of: Of each of these, which samples it was made of; None where that is not known.
-        calls: Of models, in training.
-        losses: Calls of loss functions of torch.
-        roots: What backward passes started from, as plain numbers where they lie in memory.
-        variables: What those of the script held right before the first forward pass.
-        weights: As they were before the step, by identity, where its optimizer moves them between passes.
-        complete: Nothing had to be left out.
+        random: Random states before the first forward pass; None: no pass yet.
+        models: Models called in this step, by identity.
+        buffers: Buffers of each model before its first call in this step.
+        gradients: Gradients before the first backward pass, if the script accumulates them over steps.
+        batches: Batches from loaders, in order.
+        made_of: Samples of each batch; None if unknown.
+        calls: Calls of models in training.
+        losses: Calls of PyTorch's loss functions.
+        roots: Roots of backward passes, as numbers if they are in host memory.
+        variables: Values of the script's variables before the first forward pass.
+        weights: Weights before the step by identity, if the optimizer changes them between passes.
+        complete: Nothing was left out.
     """
 
     random: RandomStates | None = None
@@ -102,10 +103,10 @@ class Keeper:
         self._steps: list[tuple[str, Kept]] = []
 
     def batch_came(self, batch: Any, made_of: MadeOf | None = None) -> None:
-        """Keep what a loader gave: perhaps it feeds this step.
+        """Keep a batch from a loader, which may be an input of this step.
 
-        One that came while no gradients are computed belongs to an evaluation, unless no other came: some scripts draw
-        ahead what they train on, and do that without gradients.
+        A batch that arrives while gradients are off belongs to an evaluation, unless it is the only one: some scripts
+        prefetch their training data with gradients off.
         """
         self._begin()
         kept, in_training = self.kept, torch.is_grad_enabled()
@@ -119,7 +120,7 @@ class Keeper:
         self._append(kept.made_of, made_of)
 
     def forward_begins(self, root: Root) -> None:
-        """Keep how everything stands before a model is called."""
+        """Keep the state before a model is called."""
         self._begin()
         kept = self.kept
         if kept.random is None:
@@ -131,18 +132,18 @@ class Keeper:
             kept.buffers[id(whole)] = _copied(buffers_of(unwrapped(whole)))
 
     def forward_ended(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Keep what a model was called with."""
+        """Keep the arguments of a model's call."""
         name = self._names.module(module)
         if name is not None:
             what = self._names.path(name.root, name.path)
             self._append(self.kept.calls, Call(what, args, kwargs, versions_of(args, kwargs), _autocast()))
 
     def loss_returned(self, function: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Keep what a loss function was called with."""
+        """Keep the arguments of a loss function."""
         self._append(self.kept.losses, Call(function, args, kwargs, versions_of(args, kwargs)))
 
     def backward_begins(self, tensors: Any) -> None:
-        """Keep what a backward pass starts from, and gradients that were there before the first of the step."""
+        """Keep the roots of a backward pass, and gradients that existed before the first one of the step."""
         if not self._backward_seen:
             self._backward_seen = True
             there = [item for item in self._names.with_gradients()
@@ -155,22 +156,22 @@ class Keeper:
         self.kept.roots += [root.detach() for root in given_tensors(tensors)]
 
     def closure_begins(self, weights: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Keep copies of the weights that an optimizer is about to move between passes."""
+        """Copy the weights that an optimizer will change between passes."""
         self._begin()
         self.kept.weights = {id(parameter): before for parameter, before in weights}
 
     def step_ended(self, optimizer: str, *, alone: bool) -> None:
-        """Let go of the step when the next one begins: until then another optimizer may use the same gradients.
+        """Release the step when the next one starts: until then another optimizer may use the same gradients.
 
         Args:
-            optimizer: Whose step it was.
-            alone: There is no other optimizer, which could use what was computed for this one.
+            optimizer: Optimizer of the step.
+            alone: There is no other optimizer that could use the same results.
         """
         self._over = True
         self._steps = [] if alone else [*self.others_since(optimizer), (optimizer, self.kept)][-_MOST_STEPS:]
 
     def others_since(self, optimizer: str) -> list[tuple[str, Kept]]:
-        """Return the steps that others have made since this optimizer made its last."""
+        """Return the steps of other optimizers since the last step of this one."""
         own = [number for number, (label, _) in enumerate(self._steps) if label == optimizer]
         return self._steps[own[-1] + 1:] if own else list(self._steps)
 
@@ -186,7 +187,7 @@ class Keeper:
 
 
 def buffers_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the buffers of a module and of all within it by path, as `named_buffers` does, in half of its time.
+    """Return the buffers of a module and its submodules by path, like `named_buffers` in half of its time.
 
     Example:
         >>> list(buffers_of(nn.Sequential(nn.BatchNorm1d(2, affine=False))))
@@ -208,7 +209,7 @@ def buffers_of(module: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return copies of tensors: with one call for all plain ones, of which a model may have hundreds."""
+    """Return copies of tensors: with one call for all plain ones, since a model may have hundreds."""
     plain = [name for name, tensor in tensors.items() if type(tensor) is torch.Tensor and _clones is not None]
     with torch.no_grad():
         copies = dict(zip(plain, _clones([tensors[name] for name in plain]), strict=True)) if plain else {}
@@ -219,12 +220,12 @@ _clones: Any = getattr(torch, "_foreach_clone", None)
 
 
 def loss_value(root: torch.Tensor) -> float:
-    """Return what a backward pass started from as a number; waits for its device."""
+    """Return the root of a backward pass as a number; waits for its device."""
     return float(root.double().mean())
 
 
 def versions_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how often each tensor in the arguments of a call has been changed in place."""
+    """Return the number of in-place changes of each tensor in the arguments of a call."""
     return tuple(tensor._version for _, tensor in tensors_in((args, dict(kwargs))) if not tensor.is_inference())
 
 

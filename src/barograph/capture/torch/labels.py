@@ -10,7 +10,7 @@ import torch
 
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.data_wants import DataWants
-from barograph.capture.label_counts import LEFT_OUT, MOST_CLASSES, LabelCounts, tell_range
+from barograph.capture.label_counts import LEFT_OUT, MOST_CLASSES, LabelCounts, add_range
 from barograph.capture.session import Session
 from barograph.capture.torch.gathering import evenly, gather, gather_share, wide
 from barograph.capture.torch.loss_arguments import LossArguments
@@ -46,7 +46,7 @@ class LabelRecorder:
         outputs, target = given.outputs, given.target
         axis = 0 if outputs.dim() == 1 else 1
         if name == "kl_div" and outputs.dim() != 2:
-            return  # which axis is that of the classes is not known
+            return  # the axis of the classes is unknown
         classes = outputs.shape[axis] if outputs.dim() else 0
         if classes < 2 or not target.numel():
             return
@@ -54,7 +54,7 @@ class LabelRecorder:
         places = evenly(samples, max(_LEAST_ROWS, min(_MOST_LABELS, _MOST_LOGITS // classes)), outputs.device)
         if wants.rows:
             most = max(_LEAST_ROWS_SUMMED, min(_MOST_LABELS, _MOST_LOGITS_SUMMED // classes))
-            _tell_likeness(name, _rows(outputs, axis, evenly(samples, most, outputs.device)), buffer)
+            _record_likeness(name, _rows(outputs, axis, evenly(samples, most, outputs.device)), buffer)
         if name == "kl_div" or not (wants.labels or wants.label_range):
             return
         soft = target.is_floating_point()
@@ -72,19 +72,19 @@ class LabelRecorder:
         predicted = _rows(outputs, axis, places).argmax(-1) if wants.labels and few else None
         counts = LabelCounts(name, classes, predicted is not None, wants.labels, wants.label_range and not soft)
         codes = labels if predicted is None else torch.where(labels < 0, LEFT_OUT, labels * classes + predicted)
-        gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
+        gather(buffer, f"labels of {name} among {classes}", counts.record, codes)
 
     def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
-        """Record only the smallest and the largest label, immediately; return whether that was possible."""
+        """Record only the minimum and maximum label, immediately; return whether that was possible."""
         outputs, target = given.outputs, given.target
-        # After an error on a device, nothing can be asked of it any more.
+        # After an error, a device answers no more queries.
         if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
             return False
         labels = target[target != given.ignored]
-        tell_range(buffer, labels.reshape(-1).numpy(), outputs.shape[0 if outputs.dim() == 1 else 1])
+        add_range(buffer, labels.reshape(-1).numpy(), outputs.shape[0 if outputs.dim() == 1 else 1])
         return True
 
-    def yes_or_no(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
+    def binary(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
         """Record the inputs of a loss of two classes: one logit or probability per target."""
         outputs, target = given.outputs, given.target
         if outputs.numel() != target.numel() or not target.numel():
@@ -93,26 +93,26 @@ class LabelRecorder:
         if wants.rows and logits:
             low, high = torch.aminmax(wide(outputs))
             extremes = torch.stack([low, high, torch.full_like(low, outputs.numel())])
-            gather(buffer, f"logits of {name}", _tell_logits, extremes[:, None])
+            gather(buffer, f"logits of {name}", _record_logits, extremes[:, None])
         if are_values(target) or not (wants.labels or wants.label_range):
             return
         places = evenly(target.numel(), _MOST_LABELS, target.device)
         targets, predictions = (flat if places is None else flat[places]
                                 for flat in (target.reshape(-1), outputs.reshape(-1)))
         codes = (targets >= 0.5).to(torch.int64) * 2 + (predictions >= (0.0 if logits else 0.5)).to(torch.int64)
-        # Soft labels lie near 0 and 1; grey pixels that are to be drawn anew lie anywhere, and are no labels.
+        # Soft labels are near 0 and 1; gray pixels to reconstruct have any value, and are not labels.
         codes = torch.where((targets > _UNDECIDED[0]) & (targets < _UNDECIDED[1]), LEFT_OUT, codes)
         if wants.labels:
-            gather(buffer, f"labels of {name}", functools.partial(_tell_yes_or_no, name), codes)
+            gather(buffer, f"labels of {name}", functools.partial(_record_binary, name), codes)
         if wants.label_range:
             extremes = wide(torch.stack(torch.aminmax(targets)))
-            gather(buffer, f"range of {name}", _tell_range, extremes[:, None])
+            gather(buffer, f"range of {name}", _record_range, extremes[:, None])
 
     def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
         """Record targets and predictions that the script passes.
 
         Raises:
-            ShapeMismatch: There is not one prediction, or one row of scores, for each target.
+            ShapeMismatch: There is not one prediction, or one row of scores, per target.
             UnsupportedCapture: The targets are not class numbers.
         """
         target, predicted = _tensor(targets, "targets"), _tensor(predictions, "predictions")
@@ -130,22 +130,22 @@ class LabelRecorder:
         classes = predicted.shape[-1] if scored else 0
         classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
         counts = LabelCounts(name, classes, True, True, True)
-        # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
-        gather(buffer, f"predictions {name} among {classes}", counts.tell, (labels * classes + found).reshape(-1))
+        # The name identifies the loss, and the code the number of classes, which may grow.
+        gather(buffer, f"predictions {name} among {classes}", counts.record, (labels * classes + found).reshape(-1))
 
 
 def are_values(target: torch.Tensor) -> bool:
-    """Return whether the targets of a loss of probabilities are many a sample: values, not one class."""
+    """Return whether a loss of probabilities has many targets per sample: values, not one class."""
     return target.dim() == 2 and target.shape[1] > 1
 
 
 def _rows(tensor: torch.Tensor, axis: int, places: torch.Tensor | None) -> torch.Tensor:
-    """Return the classes' values at some places, one row each.
+    """Return the classes' values at some indices, one row each.
 
     Args:
-        tensor: With the classes on `axis`, 0 or 1.
-        axis: Of the classes.
-        places: Numbers of the places, in the order of the tensor without that axis; None: all.
+        tensor: Values with the classes on `axis`, 0 or 1.
+        axis: Axis of the classes.
+        places: Indices in the order of the tensor without that axis; None: all.
     """
     if axis == 0:
         return tensor[None]
@@ -157,12 +157,12 @@ def _rows(tensor: torch.Tensor, axis: int, places: torch.Tensor | None) -> torch
         found.append(places % size)
         places = places // size
     first, *rest = reversed(found)
-    # What stands beside a slice between indices comes first: one row a place.
+    # An index before a slice becomes the first axis: one row per index.
     return tensor[(first, slice(None), *rest)]
 
 
-def _tell_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
-    """Have it recorded whether logits look like probabilities, or log-probabilities do not."""
+def _record_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
+    """Record whether logits look like probabilities, or log-probabilities do not."""
     tolerance = _TOLERANCE.get(rows.dtype, _LEAST_TOLERANCE)
     if name == "cross_entropy":
         likely = (rows >= 0).all(-1) & ((rows.float().sum(-1) - 1).abs() <= tolerance)
@@ -175,21 +175,21 @@ def _tell_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
 _NO, _YES = 0.2, 0.8
 
 
-def _tell_logits(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
+def _record_logits(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
     low, high, number = extremes[0].min(), extremes[1].max(), extremes[2].sum()
     if number >= _LEAST_LOGITS:
-        # Logits of a young model may well lie between 0 and 1, but not from nearly the one to nearly the other.
+        # Logits of an untrained model may be between 0 and 1, but do not span nearly all of that range.
         buffer.scalars[fact(Fact.PROBABILITIES_AS_LOGITS)] = float(0 <= low < _NO and _YES < high <= 1)
 
 
-def _tell_yes_or_no(name: str, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
+def _record_binary(name: str, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
     if (codes == LEFT_OUT).mean() <= _MOST_UNDECIDED:
-        LabelCounts(name, 2, answered=True, counted=True, ranged=False).tell(buffer, codes, training)
+        LabelCounts(name, 2, answered=True, counted=True, ranged=False).record(buffer, codes, training)
 
 
-def _tell_range(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
+def _record_range(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
     if np.isfinite(extremes).all():
-        tell_range(buffer, extremes.reshape(-1), classes=2)
+        add_range(buffer, extremes.reshape(-1), classes=2)
 
 
 def _tensor(values: Any, what: str) -> torch.Tensor:
@@ -203,10 +203,10 @@ def _tensor(values: Any, what: str) -> torch.Tensor:
 
 
 def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:
-    """Return integers from 0.
+    """Return integers starting at 0.
 
     Raises:
-        UnsupportedCapture: They are not.
+        UnsupportedCapture: The values are something else.
     """
     numbers = values.to(torch.int64)
     if values.is_complex() or bool((numbers != values).any()) or bool((numbers < 0).any()):

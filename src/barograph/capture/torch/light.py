@@ -1,6 +1,6 @@
 """Steps of which only numbers are recorded: a few operations each, published in batches.
 
-Where steps are short, what runs of ours at every step counts: a batch pays once for most of it.
+For short steps, our code per step matters: a batch does most of it once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from barograph.model.key import Key
 _MOST_STEPS = 32
 _LONGEST_SECS = 0.1
 _TIMED_EVERY = 8
-"""Of the steps, one in so many is timed and stands for the others: to ask for the time costs as much as the rest."""
+"""Every n-th step is timed, and represents the others: reading the clock costs as much as the rest."""
 
 TOTAL = "total"
-"""Path of the loss that `backward` starts from."""
+"""Path of the loss on which `backward` is called."""
 
 _Row = tuple[list[Any], float, list[float]]
 
@@ -29,23 +29,35 @@ _Row = tuple[list[Any], float, list[float]]
 class LightSteps:
     """The unpublished steps of one optimizer.
 
-    Whoever records anything else calls `stop` first.
+    Call `stop` before recording anything else.
 
     Attributes:
-        left: Steps that may still be collected; 0: each step is looked at on its own.
+        left: Number of steps that may still be collected; 0: each step is handled separately.
 
     Args:
-        session: Who publishes.
-        missed: Called with the number of backward passes that were not looked at.
-        hand_on: Called with what a step has shown that is not collected to its end: path or key, and number, by turns.
+        session: Publishes.
+        missed: Called with the number of backward passes that were not inspected.
+        pass_on: Called with the numbers of an incomplete step: path or key, and number, alternating.
     """
 
-    __slots__ = ("_begun", "_entry", "_hand_on", "_high", "_missed", "_optimizer", "_rates_wanted", "_rows", "_session",
-                 "_used", "_values", "left")
+    __slots__ = (
+        "_begun",
+        "_entry",
+        "_high",
+        "_missed",
+        "_optimizer",
+        "_pass_on",
+        "_rates_wanted",
+        "_rows",
+        "_session",
+        "_used",
+        "_values",
+        "left",
+    )
 
     def __init__(self, session: Session, missed: Callable[[int], None],
-                 hand_on: Callable[[list[Any]], None]) -> None:
-        self._hand_on = hand_on
+                 pass_on: Callable[[list[Any]], None]) -> None:
+        self._pass_on = pass_on
         self.left = 0
         self._session = session
         self._missed = missed
@@ -58,28 +70,28 @@ class LightSteps:
         self._rates_wanted = True
 
     def begin(self, entry: Entry, optimizer: Any, steps: int, *, rates_wanted: bool) -> None:
-        """Collect so many steps of an optimizer, at most a batch."""
+        """Collect this many steps of an optimizer, at most a batch."""
         self.left = min(steps, _MOST_STEPS)
         self._entry, self._optimizer, self._rates_wanted = entry, weakref.ref(optimizer), rates_wanted
         self._begun, self._high = self._session.clock.monotonic(), self._session.choice.level.high
 
     def is_of(self, optimizer: Any) -> bool:
-        """Return whether the steps of this optimizer are collected."""
+        """Return whether steps of this optimizer are being collected."""
         return self.left > 0 and self._optimizer() is optimizer
 
     def take_loss(self, path: str, number: float) -> bool:
-        """Collect one value of a loss; False: it is not finite or far above those before it, and must be looked at."""
+        """Collect a value of a loss; False: it is non-finite or far above earlier ones, and must be inspected."""
         if -math.inf < number < self._high:
             self._values += (path, number)
             return True
         return False
 
     def take_number(self, key: Key, number: float) -> None:
-        """Collect another number of the step under way."""
+        """Collect another number of the current step."""
         self._values += (key, number)
 
     def end_step(self, optimizer: Any) -> bool:
-        """End the step under way; return whether more are collected."""
+        """End the current step; return whether more are collected."""
         begin = 0.0 if self.left % _TIMED_EVERY else cpu_secs()
         now = self._session.clock.monotonic()
         rates = [group["lr"] for group in optimizer.param_groups] if self._rates_wanted else []
@@ -99,11 +111,11 @@ class LightSteps:
 
     @property
     def steps(self) -> int:
-        """Steps that have ended and are not published yet."""
+        """Number of complete, unpublished steps."""
         return len(self._rows)
 
     def publish(self) -> None:
-        """Publish the steps that have ended; what the step under way has shown stays."""
+        """Publish the complete steps; numbers of the current step remain."""
         rows, entry = self._rows, self._entry
         if not rows or entry is None:
             return
@@ -125,11 +137,11 @@ class LightSteps:
         self._used = 0.0
 
     def stop(self) -> None:
-        """Publish what was collected, and hand on what the step under way has shown."""
+        """Publish the collected steps, and pass on the numbers of the current step."""
         if not self.left:
             return
         self.left = 0
         self.publish()
         values, self._values = self._values, []
         if values:
-            self._hand_on(values)
+            self._pass_on(values)

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class LightStepRecorder:
-    """Publishes steps of which only numbers were taken, and has the next ones collected where that is safe.
+    """Publishes steps with only numbers, and collects the next ones if that is safe.
 
     Args:
         hooks: State shared by the hooks.
-        optimizers: Of the script.
-        phase: The step and the evaluation under way.
+        optimizers: Optimizers of the script.
+        phase: The current step and evaluation.
         light: Collects steps.
         recorders: Read tensors.
-        forwards: Listens to forward passes.
-        feeding: Knows who saves checkpoints.
-        stepping: Knows whose step is being made.
+        forwards: Observes forward passes.
+        feeding: Knows whether checkpoints are saved.
+        stepping: Determines whose step is running.
         actions: Withholds updates.
-        recorder: Keeps what a step is made of; None: nobody does.
+        recorder: Keeps inputs of steps; None: off.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LightStepRecorder:
         self._recorder = recorder
 
     def end_collected(self, optimizer: Any) -> None:
-        """End a step of a batch of those that are collected."""
+        """End a step that is being collected."""
         steering, light = self._session.steering, self._light
         try:
             goes_on = light.end_step(optimizer)
@@ -65,17 +65,17 @@ class LightStepRecorder:
                 goes_on = False
             if not goes_on and (entry := self._optimizers.known(optimizer)) is not None:
                 self._go_on_after(entry, optimizer)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self._session.guard.caught(error, "counting a step")
         if steering.waits:
             steering.raise_if_stopped()
 
     def end(self, optimizer: Any, *, withheld: bool) -> bool:
-        """Publish a step of which only numbers were taken; False: there is more to it.
+        """Publish a step with only numbers; False: there is more to record.
 
         Args:
-            optimizer: Whose step.
-            withheld: Its update was.
+            optimizer: Optimizer of the step.
+            withheld: Its update was withheld.
         """
         begin, session, phase = cpu_secs(), self._session, self._phase
         try:
@@ -91,24 +91,24 @@ class LightStepRecorder:
             session.end_light_step(entry.label, phase.light_numbers(), rates)
             phase.forget_light_step()
             self._go_on_after(entry, optimizer)
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "counting a step")
         session.price.charge(cpu_secs() - begin)
         return True
 
     def _go_on_after(self, entry: Entry, optimizer: Any) -> None:
-        """Choose what is taken of the step after one of which only numbers were taken."""
+        """Choose what to record of the step after one with only numbers."""
         next_label = self._optimizers.note_step(entry)
         self._allowance.prepare(next_label)
         if not self._allowance.light:
             self._facts.looks_next(entry)
             self._forwards.prepare(self._allowance.mask or 0)
             return
-        if self._forwards.heard:
+        if self._forwards.observing:
             self._forwards.prepare(0)
         if (
             next_label == entry.label and self._recorder is None and self._feeding.checkpointer is None
-            and not (self._session.script.explicit_steps or self._forwards.wary or self._forwards.heard
+            and not (self._session.script.explicit_steps or self._forwards.observes_always or self._forwards.observing
                      or self._actions.withholds or self._stepping.are_nested or self._session.steering.waits)
             and self._facts.scaler is None and self._phase.surely_trains
             and self._parameters.plain_rates(entry, optimizer) is not None
@@ -118,6 +118,6 @@ class LightStepRecorder:
 
 
 def was_skipped(optimizer: Any) -> bool:
-    """Return whether a fused optimizer withheld the update, as far as that is known without waiting for a device."""
+    """Return whether a fused optimizer withheld the update, if that is known without waiting for a device."""
     found_inf = getattr(optimizer, "found_inf", None)
     return found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)

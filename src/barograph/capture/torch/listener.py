@@ -1,4 +1,4 @@
-"""Installs the PyTorch hooks once it is imported, and saves its checkpoints on request."""
+"""Installs the PyTorch hooks once PyTorch is imported, and saves checkpoints on request."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _CHECKPOINT_LOOK_SECS = 0.2
 
 
 def listen(recording: Recording) -> None:
-    """Add a torch integration to the recording; if the run is resumed, take the script to its checkpoint first."""
+    """Add a PyTorch integration to the recording; if the run is resumed, restore the script's checkpoint first."""
     session = recording.session
     integration = TorchIntegration(session, only=recording.only, explicit_steps=recording.explicit_steps)
     recording.add_torch(integration)
     session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, integration))
     order = recording.launch.resume
     if order is None:
-        # While torch is being imported, the script has made nothing with it.
+        # While PyTorch is being imported, the script has not used it.
         integration.install(torch_is_new=bool(getattr(torch.__spec__, "_initializing", False)))
     else:
         from barograph.capture.torch.resuming import begin_resuming, refuse
         from barograph.store.urls import store_from_url
 
-        # Nothing is recorded until it is there.
+        # Nothing is recorded until the checkpoint is restored.
         try:
             begin_resuming(
                 integration, store_from_url(recording.url), order, recording.resume
@@ -43,11 +43,11 @@ def listen(recording: Recording) -> None:
         except BarographError as error:
             refuse(order, str(error))
     if recording.is_aside("torch"):
-        integration.stand_aside()
+        integration.stop_observing()
 
 
 def save_checkpoint(recording: Recording, integration: TorchIntegration) -> str:
-    """Save what is known of this training into its run; return where."""
+    """Save the state of this training into its run; return where."""
     from barograph.capture.torch.checkpoint import save
     from barograph.store.urls import store_from_url
 
@@ -55,7 +55,7 @@ def save_checkpoint(recording: Recording, integration: TorchIntegration) -> str:
     index, _ = session.worker.rank
     store = store_from_url(recording.url)
     if index:
-        # Replicas are the same, and one is saved by the first; it must not be ended meanwhile.
+        # Replicas are identical, and the first one saves; do not end the others meanwhile.
         wait_for_checkpoint(store, attempt, session.counts.of_busiest)
         return ""
     who = "r0" if index is not None else f"pid{os.getpid()}"
@@ -68,7 +68,7 @@ def wait_for_checkpoint(store: Store, attempt: int, steps: int, timeout_secs: fl
     """Return once the first worker has saved its checkpoint of these steps.
 
     Raises:
-        NotDone: It has not in that time.
+        NotDone: It did not within the timeout.
     """
     from barograph.runs.format.layout import CHECKPOINTS
     from barograph.runs.state.control import STOP, read_answers

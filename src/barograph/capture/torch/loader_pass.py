@@ -1,4 +1,4 @@
-"""One pass over a data loader: what was drawn, what came, and what that was made of."""
+"""One pass over a data loader: drawn indices, delivered batches, and the samples of each."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from barograph.model.trace import OrderHint
 
 
 class DataSet:
-    """What is known of one data set: its label, its size and which names were told. It holds nothing of the data set.
+    """Facts about one data set: label, size, and which names were recorded. It does not reference the data set.
 
     Args:
-        label: For people.
-        size: Samples; -1: not known.
+        label: Displayed label.
+        size: Number of samples; -1: unknown.
     """
 
     def __init__(self, label: str, size: int) -> None:
         self.label = label
         self.size = size
-        self._told = bytearray(max(0, size))
+        self._named = bytearray(max(0, size))
 
     def names_of(self, indices: Iterable[int], source: Source) -> tuple[tuple[int, str], ...]:
-        """Return index and name of the samples that were not named before."""
-        told = self._told
+        """Return index and name of the samples not named before."""
+        named = self._named
         found = []
         for index in indices:
-            if 0 <= index < len(told) and not told[index]:
-                told[index] = 1
+            if 0 <= index < len(named) and not named[index]:
+                named[index] = 1
                 name = source(index)
                 if name is not None:
                     found.append((index, str(name)))
@@ -47,8 +47,8 @@ class MadeOf(NamedTuple):
 
     Attributes:
         loader: Class of the data set.
-        first, samples, indices, loader_worker, names: As of `BatchFed`.
-        source: Names its samples; None: nobody does.
+        first, samples, indices, loader_worker, names: See `BatchFed`.
+        source: Names the samples; None: nothing does.
     """
 
     loader: str
@@ -59,8 +59,8 @@ class MadeOf(NamedTuple):
     names: tuple[tuple[int, str], ...]
     source: Source | None
 
-    def told(self) -> dict[str, Any]:
-        """Return it as plain JSON data, with the names that are known."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain JSON data, with the known names."""
         if self.indices is None:
             names = [name for _, name in self.names]
         else:
@@ -75,11 +75,11 @@ class Drawn:
     """A drawn batch that has not arrived.
 
     Attributes:
-        first: Place of its first sample in the pass.
-        samples: How many; 0: only the batch will tell.
-        indices: As 64-bit numbers; None: a stream has none.
-        keys: What a sampler gave that is no number.
-        worker: The loader's worker that reads it; -1: none, or not known.
+        first: Position of its first sample in the pass.
+        samples: Number of samples; 0: known once the batch arrives.
+        indices: 64-bit integers; None: a stream has none.
+        keys: Non-numeric items from a sampler.
+        worker: Loader worker that reads it; -1: none or unknown.
     """
 
     first: int
@@ -94,18 +94,18 @@ class LoaderPass:
     """One pass over a loader.
 
     Attributes:
-        serial: Which, of all passes of this process.
-        number: Which of those that fed steps; -1: it fed none yet.
-        drawer: What indices are drawn from: one iterator may make several passes, each with its own.
-        data: What is read.
-        source: Names its samples; None: nobody does.
-        hint: What the order was perhaps drawn from; None once it was told.
-        alive: The iterator, weakly.
-        tasks: Number of the draw to what was drawn, of batches that have not come.
-        draws, samples: Drawn so far.
-        read: Of a stream: the loader's worker to the samples that came from it.
-        ended: It gave its last batch.
-        dealt: What the loader has drawn for itself; None: nothing.
+        serial: Number among all passes of this process.
+        number: Number among those that fed steps; -1: none yet.
+        drawer: Iterator of indices: one loader iterator may make several passes, each with its own.
+        data: The data set.
+        source: Names its samples; None: nothing does.
+        hint: Predicted random state of the order; None once reported.
+        alive: Weak reference to the iterator.
+        tasks: Number of the draw to what was drawn, for batches that have not arrived.
+        draws, samples: Numbers drawn so far.
+        read: For streams: loader worker to the number of samples from it.
+        ended: It delivered its last batch.
+        dealt: Indices that the loader drew itself; None: nothing.
     """
 
     serial: int
@@ -123,8 +123,8 @@ class LoaderPass:
     dealt: Dealt | None = None
 
     def draw(self, iterator: _BaseDataLoaderIter, given: Any) -> None:
-        """Note what a sampler gave: the indices of one batch."""
-        # A loader with workers numbers what it sends to them.
+        """Note what a sampler returned: the indices of one batch."""
+        # A loader with workers numbers its tasks.
         task = getattr(iterator, "_send_idx", self.draws)
         dealt = self.dealt
         if dealt is not None:
@@ -138,17 +138,17 @@ class LoaderPass:
         self.samples += batch.samples
 
     def take(self, iterator: _BaseDataLoaderIter) -> Drawn | None:
-        """Return what the batch that just came was drawn as; None where that is not known."""
+        """Return the drawn indices of the batch that just arrived; None if unknown."""
         tasks = self.tasks
         under_way = getattr(iterator, "_task_info", None)
         if under_way is None:
-            # Those before it could not be read.
+            # The ones before it could not be read.
             task = next(reversed(tasks), None)
             drawn = None if task is None else tasks[task]
             tasks.clear()
             return drawn
         if getattr(iterator, "_in_order", True):
-            # Those before it were given up: their worker had nothing more to read.
+            # The ones before it were dropped: their worker had nothing more to read.
             task = iterator._rcvd_idx - 1  # type: ignore[attr-defined]
             for gone in [item for item in tasks if item < task]:
                 del tasks[gone]
@@ -157,30 +157,30 @@ class LoaderPass:
         return None if task is None else tasks.pop(task, None)
 
     def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
-        """Note which worker reads what was drawn: once a batch came, nobody knows any more."""
+        """Note which worker reads each draw: unknown once the batch has arrived."""
         under_way = getattr(iterator, "_task_info", None) or {}
         for task, drawn in self.tasks.items():
             if drawn.worker < 0 and task in under_way:
                 drawn.worker = int(under_way[task][0])
 
     def was_dealt(self, drawn: Drawn, batch: Any) -> bool:
-        """Return whether a batch is what another library has drawn, or nothing was; if it is not, nor is the rest."""
+        """Return whether a batch matches what another library drew, if it did; if not, neither does the rest."""
         if self.dealt is not None and not (self.dealt.indices and drawn.samples == _rows(batch)):
-            # Samples were passed over as they were read: from here on others come than were dealt.
+            # Samples were skipped while reading: from here on the order differs.
             self.dealt = self.dealt._replace(indices=())
             return False
         return True
 
     def made_of(self, drawn: Drawn, batch: Any, *, together: bool) -> MadeOf:
-        """Return what a batch was made of.
+        """Return the samples of a batch.
 
         Args:
-            drawn: As it was drawn.
-            batch: It.
+            drawn: What was drawn.
+            batch: The batch.
             together: It holds several samples.
 
         Raises:
-            Exception: What names samples failed.
+            Exception: The function that names samples failed.
         """
         first, samples = drawn.first, drawn.samples
         names: tuple[tuple[int, str], ...] = ()
@@ -190,20 +190,20 @@ class LoaderPass:
         elif drawn.keys:
             names = tuple(enumerate(drawn.keys, first))
         else:
-            told = names_in(batch)
-            samples = len(told) or (_rows(batch) if together else 1)
+            named = names_in(batch)
+            samples = len(named) or (_rows(batch) if together else 1)
             first = self.read.get(drawn.worker, 0)
             self.read[drawn.worker] = first + samples
-            names = tuple(enumerate(told, first))
+            names = tuple(enumerate(named, first))
         return MadeOf(self.data.label, first, samples, drawn.indices, drawn.worker, names, self.source)
 
     def name_no_more(self) -> None:
-        """Do not ask for names of samples again."""
+        """Stop naming samples."""
         self.source = None
 
     @contextlib.contextmanager
     def without_names(self) -> Iterator[None]:
-        """Do not ask for names of samples in a `with` block."""
+        """Do not name samples in a `with` block."""
         source, self.source = self.source, None
         try:
             yield
@@ -218,23 +218,23 @@ class LoaderPass:
         return True
 
     def take_hint(self) -> OrderHint | None:
-        """Return what the order was perhaps drawn from; once."""
+        """Return the predicted random state of the order; once."""
         hint, self.hint = self.hint, None
         return hint
 
     def end(self) -> None:
-        """Note that it gave its last batch."""
+        """Note that it delivered its last batch."""
         self.ended = True
 
 
 class Dealt(NamedTuple):
-    """The order of a pass that another library's loader has drawn itself.
+    """The order of a pass that another library's loader drew itself.
 
     Attributes:
         data: The data set.
-        indices: Of its samples, in order; emptied where others come from then on.
-        together: How many make a batch; the last may have fewer.
-        source: Names its samples; None: whatever names those of any data set.
+        indices: Indices of its samples, in order; emptied if others arrive from then on.
+        together: Batch size; the last batch may be smaller.
+        source: Names its samples; None: named as for any data set.
     """
 
     data: Any
@@ -248,7 +248,7 @@ class Traced(NamedTuple):
 
     Attributes:
         of: The pass.
-        made: What it was made of.
+        made: The samples of the batch.
     """
 
     of: LoaderPass
@@ -256,7 +256,7 @@ class Traced(NamedTuple):
 
 
 def _drawn(drawn: Any, first: int, *, together: bool) -> Drawn:
-    """Return a batch as it was drawn; a copy, since a sampler may use its list again."""
+    """Return the draw of a batch; a copy, since a sampler may reuse its list."""
     members = drawn if together else [drawn]
     try:
         indices = struct.pack(f"{len(members)}q", *members)
@@ -273,11 +273,11 @@ def _numbers(indices: bytes) -> list[int]:
 def _name(source: Source | None, index: int) -> str:
     try:
         name = None if source is None else source(index)
-    except Exception:  # noqa: BLE001 - a name that cannot be told must not keep a step from being saved
+    except Exception:  # noqa: BLE001 - a step is saved even if its sample names are not available
         return ""
     return "" if name is None else str(name)
 
 
 def _rows(batch: Any) -> int:
-    """Return how many samples a batch holds: the length of the first axis of its first tensor; 1 where it has none."""
+    """Return the number of samples of a batch: the first axis of its first tensor; 1 without one."""
     return next((tensor.shape[0] for _, tensor in tensors_in(batch) if tensor.dim()), 1)

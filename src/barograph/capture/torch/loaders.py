@@ -1,4 +1,4 @@
-"""The loader that feeds training: its current pass, its length, and the time training waits for it."""
+"""The training loader: its current pass, its length, and the time training waits for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Loader:
     """The recorded facts of one loader.
 
     Attributes:
-        loader: Weakly.
-        passes: Passes over it that fed training.
-        waited_secs: Spent on waiting for it before it was known to feed training.
+        loader: Weak reference.
+        passes: Number of passes over it that fed training.
+        waited_secs: Time spent waiting for it before it was known to feed training.
         trains: It feeds training.
     """
 
@@ -37,7 +37,7 @@ class _Pass:
 
     Attributes:
         of: The loader.
-        steps: Optimizer steps that had been made when its first batch came; None: none has come.
+        steps: Number of optimizer steps when its first batch arrived; None: none has arrived.
         counted: It is known to feed training.
     """
 
@@ -49,21 +49,21 @@ class _Pass:
 class LoaderRecorder:
     """Tracks the passes over data loaders in the training process.
 
-    A pass feeds training when an optimizer has stepped since its first batch: passes of an evaluation, and those
-    of a script that only looks at a batch, do not.
+    A pass feeds training if an optimizer has stepped since its first batch: passes of an evaluation, and of a script
+    that only inspects a batch, do not.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._loaders: weakref.WeakKeyDictionary[Any, _Loader] = weakref.WeakKeyDictionary()
         self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
-        # Held: whoever writes next(iter(loader)) lets go of the iterator before the step ends.
+        # A strong reference: next(iter(loader)) drops the iterator before the step ends.
         self._last: _Pass | None = None
         self._given: _Pass | None = None
         self._serial = 0
 
     def begins(self, loader: DataLoader[Any], iterator: Any, secs: float) -> None:
-        """Note that a pass begins, and how long it took to begin it."""
+        """Note that a pass starts, and how long starting it took."""
         known = self._loaders.get(loader)
         if known is None:
             known = self._loaders[loader] = _Loader(weakref.ref(loader))
@@ -72,13 +72,13 @@ class LoaderRecorder:
         self._wait(known, secs)
 
     def goes_on(self, loader: DataLoader[Any], iterator: Any, passes: int) -> None:
-        """Note a pass that goes on with one of the run before, after so many passes over its loader."""
+        """Note a pass that continues one of the previous run, after this many passes over its loader."""
         known = self._loaders[loader] = _Loader(weakref.ref(loader), passes=passes)
         self._passes[iterator] = _Pass(known)
         self._serial += 1
 
     def gave(self, iterator: Any, secs: float) -> None:
-        """Note that a batch was waited for, or the end of the pass."""
+        """Note that the script waited for a batch, or the end of the pass."""
         current = self._passes.get(iterator)
         if current is None:
             return
@@ -91,17 +91,17 @@ class LoaderRecorder:
         self._wait(current.of, secs)
 
     def take_evaluated(self) -> Any:
-        """Return the loader that has given a batch since this was asked last, if it is none of a training's pass."""
+        """Return the loader that delivered a batch since the last call, if it is not the training loader."""
         given, self._given = self._given, None
         return None if given is None or given.counted else given.of.loader()
 
     @property
     def part(self) -> str:
-        """The pass that is under way, as a name; "" where no loader was seen."""
+        """Name of the current pass; "" without a loader."""
         return str(self._serial) if self._last is not None else ""
 
     def step_facts(self, buffer: StepBuffer) -> None:
-        """Record what the loader tells that feeds the step that ends."""
+        """Record facts about the loader that feeds the step that ends."""
         current = self._last
         loader = current.of.loader() if current is not None else None
         if current is None or loader is None:
@@ -124,7 +124,7 @@ class LoaderRecorder:
 
     def _wait(self, loader: _Loader, secs: float) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # a thread that fetches ahead: it is not training that waits
+            return  # a prefetching thread: training does not wait
         if loader.trains:
             self._session.progress.times.waited_for_data(secs)
         else:
@@ -132,7 +132,7 @@ class LoaderRecorder:
 
 
 def _length(loader: DataLoader[Any]) -> int | None:
-    """Return how many batches a pass has; None where that is not known."""
+    """Return the number of batches of a pass; None if unknown."""
     try:
         return len(loader)
     except (TypeError, NotImplementedError):

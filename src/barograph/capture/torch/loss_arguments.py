@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
-"""Their targets are numbers of classes (or, for cross-entropy, the probabilities of classes)."""
+"""Losses whose targets are class numbers (or, for cross-entropy, class probabilities)."""
 
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
-"""Their targets are 0, 1, or between."""
+"""Losses whose targets are 0, 1, or between."""
 
 DISTANCE_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
-"""They measure how far outputs are from targets."""
+"""Losses that measure the distance of outputs from targets."""
 
 VALUE_LOSSES = DISTANCE_LOSSES | {"gaussian_nll_loss", "poisson_nll_loss"}
-"""Their targets are values and no classes."""
+"""Losses whose targets are values, not classes."""
 
 _IGNORED = -100
 _WEIGHTS = ("weight", "pos_weight")
@@ -26,11 +26,13 @@ _WEIGHTS = ("weight", "pos_weight")
 
 @dataclass(frozen=True, slots=True)
 class LossArguments:
-    """Attributes:
-    outputs: What the model answered.
-    target: The truth, of the shape that the loss function asks for.
-    ignored: The class number that counts for nothing.
-    weighted: Classes, or samples, were given weights.
+    """The arguments of one call of a loss function.
+
+    Attributes:
+        outputs: Output of the model.
+        target: Targets in the shape that the loss function expects.
+        ignored: Class number to ignore.
+        weighted: Classes or samples have weights.
     """
 
     outputs: torch.Tensor
@@ -40,7 +42,7 @@ class LossArguments:
 
 
 def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None:
-    """Return the outputs and targets that a loss function was called with; None where these are no two tensors.
+    """Return the outputs and targets of a loss function's call; None if these are not two tensors.
 
     Example:
         >>> found = loss_arguments((torch.zeros(2, 3),), {"target": torch.ones(2), "ignore_index": 0})
@@ -52,14 +54,14 @@ def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None
     if not isinstance(outputs, torch.Tensor) or not isinstance(target, torch.Tensor):
         return None
     ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else _IGNORED)
-    # The third of those that weigh, by position, is the weight; of the others it is a number or a word.
+    # The third positional argument of weighted losses is the weight; of the others, a number or a string.
     weights = (args[2] if len(args) > 2 else None, *map(kwargs.get, _WEIGHTS))
     return LossArguments(outputs.detach(), target.detach(), ignored if isinstance(ignored, int) else _IGNORED,
                          any(isinstance(weight, torch.Tensor) for weight in weights))
 
 
 def is_sum(args: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a loss function was asked for the sum over its elements.
+    """Return whether a loss function returns the sum over its elements.
 
     Example:
         >>> is_sum((), {"reduction": "sum"}), is_sum((), {"reduction": "mean"}), is_sum((), {"size_average": False})
@@ -72,7 +74,7 @@ def is_sum(args: Any, kwargs: Mapping[str, Any]) -> bool:
 
 
 def recorded_name(name: str, args: Any, kwargs: Mapping[str, Any]) -> str:
-    """Return the name under which a loss is recorded: a sum must not be compared with the level of a mean.
+    """Return the name under which a loss is recorded: a sum must not be compared with a mean.
 
     Example:
         >>> recorded_name("mse_loss", (), {"reduction": "sum"}), recorded_name("mse_loss", (), {})

@@ -1,7 +1,7 @@
 """Checks the graph of a loss: double softmax, softmax over the samples, broadcast targets.
 
-Only the loss itself is looked at: from the tensor that `backward` starts from, through reductions, arithmetic
-and views, as far as the layers of the model. Attention, gates and the like inside a model are no part of it.
+Only the loss itself is checked: from the root of `backward`, through reductions, arithmetic and views, to the layers of
+the model. Attention, gates and similar operations inside a model are not part of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from barograph.capture.torch.graph import operation, saved_axis, shape, sources
 from barograph.model.facts import Fact
 
 MOST_NODES = 64
-"""Nodes of the graph that are looked at; a loss has some ten."""
+"""Maximum number of graph nodes to visit; a loss has about ten."""
 
 _LOGIT_TAKERS = frozenset({"LogSoftmax", "Softmax", "Sigmoid", "LogSigmoid", "BinaryCrossEntropyWithLogits"})
 _SQUASHED = frozenset({"Softmax", "Sigmoid", "LogSoftmax", "LogSigmoid"})
@@ -36,13 +36,13 @@ _LOGARITHMS = frozenset({"Log", "Log2", "Log10", "LogSigmoid", "Clamp", "ClampMi
 
 
 def facts_of_loss(root: Any) -> dict[Fact, float]:
-    """Return what the graph says of a loss: `SOFTMAX_TWICE`, `SOFTMAX_AXIS`, `BROADCAST`.
+    """Return facts from the graph of a loss: `SOFTMAX_TWICE`, `SOFTMAX_AXIS`, `BROADCAST`.
 
     Args:
         root: Node that made the loss.
 
     Returns:
-        Nothing where the loss itself is hidden, in a compiled graph or a function of the script's own.
+        Nothing if the loss itself is hidden, in a compiled graph or in a custom function.
     """
     if operation(root) not in _OF_LOSS | _LOGIT_TAKERS:
         return {}
@@ -57,7 +57,7 @@ def facts_of_loss(root: Any) -> dict[Fact, float]:
         elif name in _OF_LOSS:
             looked.at_sizes(node, name)
             below = sources(node)
-            # What stands right below a loss or a logarithm, views and small numbers aside, is meant as probabilities.
+            # The input of a loss or a logarithm, apart from views and small constants, is meant as probabilities.
             judged = name in _LOSSES or name in _LOGARITHMS or (seen[node] and _hands_on(name, below))
             for source in below:
                 if source not in seen:
@@ -109,7 +109,7 @@ class _Looked:
 
 
 def _behind_views(node: Any) -> Any:
-    """Return the node whose values, at most shifted a little, go into this one; None where several do."""
+    """Return the node whose values, possibly shifted a little, are this one's input; None if there are several."""
     for _ in range(MOST_NODES):
         below = sources(node)
         if len(below) != 1:
@@ -122,7 +122,7 @@ def _behind_views(node: Any) -> Any:
 
 
 def _hands_on(name: str, below: list[Any]) -> bool:
-    """Return whether an operation gives the values that it is given, at most with a number added."""
+    """Return whether an operation returns its input values, possibly plus a constant."""
     return name in _VIEWS or (name in _SHIFTS and len(below) == 1)
 
 
@@ -133,7 +133,7 @@ def _runs_over_samples(node: Any) -> bool:
 
 
 def _is_meant(node: Any) -> bool:
-    """Return whether an axis was put in on purpose, or the values are a parameter's: pairs are what is wanted."""
+    """Return whether an axis was inserted explicitly, or the values are a parameter's: then pairs are intended."""
     while operation(node) in _VIEWS:
         if operation(node) == "Unsqueeze":
             return True

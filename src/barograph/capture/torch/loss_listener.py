@@ -1,4 +1,4 @@
-"""Records losses: where `backward` starts, and what loss functions return."""
+"""Records losses: roots of `backward`, and results of loss functions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class LossListener:
-    """Is called around `backward` and the loss functions of torch.
+    """Is called around `backward` and PyTorch's loss functions.
 
     Args:
         hooks: State shared by the hooks.
-        phase: The step and the evaluation under way.
-        light: Collects steps of which only numbers are taken.
+        phase: The current step and evaluation.
+        light: Collects steps with only numbers.
         recorders: Read tensors.
-        forwards: Listens to forward passes.
-        feeding: Knows who saves checkpoints.
+        forwards: Observes forward passes.
+        feeding: Knows whether checkpoints are saved.
         bounds: Ends steps.
-        hand_steps: Looks for steps without an optimizer.
-        recorder: Keeps what a step is made of; None: nobody does.
+        hand_steps: Detects steps without an optimizer.
+        recorder: Keeps inputs of steps; None: off.
 
     Attributes:
         hooks: See above.
@@ -64,7 +64,7 @@ class LossListener:
     # Backward passes
 
     def backward_begins(self, tensors: Any) -> None:
-        """Record the tensors that a backward pass starts from."""
+        """Record the roots of a backward pass."""
         self._hand_steps.look(tensors)
         if self._feeding.checkpointer is not None:
             self._feeding.checkpointer.backward_begins(tensors)
@@ -81,7 +81,7 @@ class LossListener:
         self._hand_steps.backward_ended()
 
     def _takes_root(self, loss: Any) -> bool:
-        """Record the loss of a step of which nothing but numbers is taken; False: it must be looked at in full."""
+        """Record the loss of a step with only numbers; False: it must be inspected fully."""
         light = self._light
         if light.left:
             if (
@@ -93,19 +93,19 @@ class LossListener:
         begin, phase, session = cpu_secs(), self._phase, self._session
         try:
             if (
-                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.wary
+                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.observes_always
                 or phase.evaluates or phase.is_provisional or in_backward() or in_transform()
             ):
                 return False
             number = loss.item()
             if not math.isfinite(number):
-                # What made it so is to be seen.
+                # The origin of the value must be recorded.
                 self._allowance.wake()
                 return False
             self._losses.take_number(TOTAL, number)
             phase.light_backward()
             self._facts.miss_backward()
-        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             session.guard.caught(error, "reading the loss")
         session.price.charge(cpu_secs() - begin)
         return True
@@ -117,7 +117,7 @@ class LossListener:
             return
         self._facts.gradients_before_backward()
         if not self._forwards.expects_backward():
-            return  # of a model that was not handed over
+            return  # the loss of a model that the script did not pass
         self._place.forget_root()
         self._session.began()
         self._phase.backward_begins()
@@ -127,13 +127,13 @@ class LossListener:
         self._hand_steps.backward_begins(tensors)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
-        """Remember what a scaled loss was before."""
+        """Remember a loss before its scaling."""
         self._losses.scaled(outputs, scaled)
 
     # Loss functions
 
     def takes_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> bool:
-        """Record what a loss function returned in a step of which only numbers are taken; False: it has to be read."""
+        """Record the result of a loss function in a step with only numbers; False: it must be read."""
         name = recorded_name(name, args, kwargs)
         light = self._light
         if light.left and type(loss) is torch.Tensor and loss.requires_grad:
@@ -144,7 +144,7 @@ class LossListener:
                 return True
             light.stop()
         if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (
-                self._recorder is not None or self._place.busy or self._session.closed or self._forwards.wary
+                self._recorder is not None or self._place.busy or self._session.closed or self._forwards.observes_always
                 or in_backward() or in_transform() or not self._phase.surely_trains):
             return False
         begin = cpu_secs()
@@ -153,7 +153,7 @@ class LossListener:
         return True
 
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
-        """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        """Record the result of a PyTorch loss function; always in evaluations, since these are rare."""
         self._hand_steps.look()
         if self._recorder is not None:
             self._recorder.loss_returned(name, args, kwargs)
@@ -166,16 +166,16 @@ class LossListener:
             return
         if loss.is_meta:
             return  # it has no value
-        if self._forwards.wary and not self._forwards.seen:
+        if self._forwards.observes_always and not self._forwards.seen:
             return
-        mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
+        mode = self._phase.of_loss(loss, forward_seen=self._forwards.observing)
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
-            if not self._forwards.heard:
+            if not self._forwards.observing:
                 self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
-            self._phase.told_loss(mode)
+            self._phase.note_loss(mode)
         buffer = self._phase.buffer_of(mode)
-        # A sum over samples or tokens is no mean, and nothing that knows the level of a mean is to take it for one.
+        # Checks that know the usual level of a mean must not use a sum over samples or tokens.
         self._losses.add(recorded_name(name, args, kwargs), loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
         if mask:
@@ -183,7 +183,7 @@ class LossListener:
 
     @entry_point("reading the arguments of a loss function that raised")
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
-        """Record the labels that a loss function refused: the step may never end, and they may be why."""
+        """Record the labels that a loss function rejected: the step may never end, and they may be the cause."""
         self._light.stop()
         mask = self._allowance.for_forward()
         if mask and torch.is_grad_enabled() and not in_transform():

@@ -1,4 +1,4 @@
-"""Reads losses: starts of `backward`, results of loss functions, results of models."""
+"""Reads losses: roots of `backward`, results of loss functions, results of models."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class LossRecorder:
         self.plan_changed()
 
     def plan_changed(self) -> None:
-        """Look anew whether anything asks for losses."""
+        """Check again whether losses are requested."""
         self._wanted = self._session.plan.asks(Kind.LOSS)
 
     def roots(self, tensors: Any) -> None:
-        """Record the tensors that a backward pass starts from."""
+        """Record the roots of a backward pass."""
         for root in given_tensors(tensors):
             self.add(TOTAL, self._unscaled(root), self._phase.train)
 
     def is_number(self, loss: Any) -> bool:
-        """Return whether a loss is one plain number in the memory of the host, which costs next to nothing to read."""
+        """Return whether a loss is one plain number in host memory, which is cheap to read."""
         return (self._wanted and type(loss) is torch.Tensor and loss.is_cpu and not self._scaled
                 and loss.numel() == 1 and loss.is_floating_point())
 
     def take_number(self, path: str, number: float) -> None:
-        """Record one value of a loss of the step under way."""
+        """Record one value of a loss in the current step."""
         losses = self._phase.train.losses
         total, count = losses.get(path, _NO_VALUES)
         losses[path] = total + number, count + 1
@@ -53,7 +53,7 @@ class LossRecorder:
             self._session.saw_loss(number)
 
     def scaled(self, outputs: Any, scaled: Any) -> None:
-        """Remember what losses were before a gradient scaler multiplied them."""
+        """Remember losses before a gradient scaler multiplied them."""
         if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):
             self._scaled = [*self._scaled[-_SCALED_LOSSES:], (scaled.detach(), outputs.detach())]
         elif isinstance(scaled, tuple | list) and isinstance(outputs, tuple | list):
@@ -61,12 +61,12 @@ class LossRecorder:
                 self.scaled(output, item)
 
     def _unscaled(self, loss: torch.Tensor) -> torch.Tensor:
-        # The newest first: addresses are used again.
+        # The newest first: addresses are reused.
         matches = (plain for scaled, plain in reversed(self._scaled) if scaled.data_ptr() == loss.data_ptr())
         return next(matches, loss)
 
     def add(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
-        """Record one value of a loss: the mean, where it has several elements. One that is complex is passed over."""
+        """Record one value of a loss: the mean of several elements. Complex losses are skipped."""
         if not self._wanted or not loss.is_floating_point():
             return
         training = buffer is self._phase.train
@@ -76,7 +76,7 @@ class LossRecorder:
         if value.device.type == "cpu":
             self._note(path, value.item(), buffer, training=training)
         else:
-            # Asking a device for a number would make training wait for it.
+            # Reading a number from a device would make training wait for it.
             note = functools.partial(self._note, path, buffer=buffer, training=training)
             buffer.defer(fetch_number_later(value, note))
 
@@ -86,5 +86,5 @@ class LossRecorder:
         if path == TOTAL or not self._session.seen.loss:
             self._session.saw_loss(number)
         if training and not math.isfinite(number):
-            # Of a loss that came late from its device, this alarms a step after its own: by then all is NaN.
+            # A loss that arrives late from its device alarms a later step: by then everything is NaN.
             self._phase.allowance.alarm()

@@ -8,11 +8,10 @@ from barograph.capture.torch.shards import part_of
 
 
 def in_memory(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return what this worker holds of a tensor; None where its memory was given back.
+    """Return this worker's part of a tensor; None if its memory was freed.
 
-    FSDP frees the whole weights between the forward and the backward pass, and leaves the tensors that show them: to
-    read one would end the process. To ask a tensor that is split over workers as a whole would wait for the others,
-    who may not ask.
+    FSDP frees full weights between the forward and the backward pass, but keeps their tensors: reading one would end
+    the process. Accessing a split tensor as a whole would wait for the other workers, which may not access it.
 
     Example:
         >>> weight = torch.ones(3)

@@ -15,7 +15,7 @@ from barograph.capture.torch.optimizer_entry import Entry
 from barograph.model.facts import Fact
 
 _FEW_STEPS = 5
-"""An evaluation comes at most this often; a forward pass without gradients that comes oftener is part of training."""
+"""Minimum number of steps between evaluations; more frequent forward passes without gradients are training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Modes:
     """The mode of a model.
 
     Attributes:
-        layers: Layers that mind the mode.
-        in_eval: Those of them in evaluation mode.
-        whole_in_eval: The model itself is.
+        layers: Number of mode-dependent layers.
+        in_eval: Number of them in evaluation mode.
+        whole_in_eval: The model itself is in evaluation mode.
     """
 
     layers: int
@@ -40,7 +40,7 @@ class LayerModes:
         self._layers: dict[int, tuple[Root, int, tuple[weakref.ref[nn.Module], ...]]] = {}
 
     def of(self, root: Root) -> Modes:
-        """Return in which mode a model and its layers are now."""
+        """Return the current mode of a model and its layers."""
         whole = root.module()
         if whole is None:
             return Modes(0, 0, False)
@@ -50,7 +50,7 @@ class LayerModes:
 
     def _found(self, root: Root, whole: nn.Module) -> Sequence[weakref.ref[nn.Module]]:
         known, looks, layers = self._layers.get(id(root), (None, 0, ()))
-        # Layers may be added while a model trains, but hardly ever are.
+        # Layers may be added while a model trains, but that is rare.
         if known is not root or looks & (looks - 1) == 0:
             layers = tuple(weakref.ref(part) for part in whole.modules() if _may_mind(part))
             looks = looks if known is root else 0
@@ -74,11 +74,11 @@ class ModeFacts:
         self._training[id(root)] = root, self._layers.of(root)
 
     def perhaps_in_training(self, root: Root) -> None:
-        """Note that a model is called of which only a backward pass will tell that it trains."""
+        """Note that a model is called; a backward pass would show that it trains."""
         self._perhaps = root
 
     def backward_begins(self, roots: Iterable[Root]) -> None:
-        """Note the models that train, where none was heard to be called."""
+        """Note the models that train, if no call was observed."""
         self._evaluation.clear()
         if not self._training:
             trained = [root for root in roots if root.trained] or [root for root in (self._perhaps,) if root]
@@ -90,12 +90,12 @@ class ModeFacts:
         if id(root) not in self._evaluation:
             self._evaluation[id(root)] = root, self._layers.of(root)
 
-    def evaluation_heard(self) -> bool:
-        """Return whether a model was heard to be called in the evaluation under way."""
+    def evaluation_observed(self) -> bool:
+        """Return whether a model's call was observed in the current evaluation."""
         return bool(self._evaluation)
 
     def end_step(self, entry: Entry) -> dict[Fact, float]:
-        """Return what is known of the models that this optimizer trains; of all, where none is known to be its own."""
+        """Return facts about the models that this optimizer trains; about all, if none is known to belong to it."""
         noted, self._training = list(self._training.values()), {}
         own = {id(root) for root in entry.roots}
         modes = [mode for root, mode in noted if id(root) in own] or [mode for _, mode in noted]
@@ -107,10 +107,10 @@ class ModeFacts:
         }
 
     def end_evaluation(self, steps_made: int, *, with_losses: bool) -> float | None:
-        """Return the share of layers that were in training mode; None where that was no evaluation for sure.
+        """Return the share of layers that were in training mode; None if it may not have been an evaluation.
 
-        A forward pass without gradients may be part of training: a generator that feeds a discriminator, a
-        target, a first guess. Such come at nearly every step, and nobody takes a loss of them.
+        A forward pass without gradients may be part of training: a generator that feeds a discriminator, a target, a
+        first guess. These come at nearly every step, and compute no loss.
         """
         noted, self._evaluation = list(self._evaluation.values()), {}
         since = steps_made if self._evaluated_at is None else steps_made - self._evaluated_at
@@ -134,7 +134,7 @@ def _may_mind(module: nn.Module) -> bool:
 
 
 def _minds(module: nn.Module) -> bool:
-    """Return whether a layer does something else in training than in evaluation."""
+    """Return whether a layer behaves differently in training and evaluation."""
     match module:
         case _DropoutNd():
             return float(module.p) > 0
@@ -148,7 +148,7 @@ def _minds(module: nn.Module) -> bool:
 
 
 def _is_frozen(module: nn.Module) -> bool:
-    """Return whether a layer has parameters and none of them learns: then its mode is somebody's decision."""
+    """Return whether a layer has parameters and all are frozen: then its mode is intended."""
     if isinstance(module, _DropoutNd):
         return False
     parameters = list(module.parameters(recurse=False))

@@ -1,7 +1,7 @@
 """Hooks on every module, removable for a single pass whose inside is not recorded.
 
-Where a global hook is there, torch takes a longer way into each module, some microseconds for each: of a model of a
-hundred layers that is half a millisecond a step, also where the hook itself does nothing.
+With a global hook, PyTorch takes a slower path for each module, some microseconds each: half a millisecond per step for
+a model with a hundred layers, even if the hook does nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _AFTER = "_global_forward_hooks"
 class _OfOneModule:
     """A hook on one module, during its pass.
 
-    A pass that was broken off leaves it there until the next one, and the model may be saved or copied meanwhile:
-    then it becomes something of Python's own that does nothing.
+    After an aborted pass it stays until the next one, and the model may be saved or copied meanwhile: then the hook
+    becomes a built-in Python object that does nothing.
     """
 
     def __init__(self, hear: Callable[..., None]) -> None:
@@ -39,8 +39,8 @@ class ModuleHooks:
     """Calls back at the start and the end of any module's forward pass.
 
     Args:
-        begins: Called with the module and its arguments by position.
-        ended: Called with the module, its arguments, and what it returned.
+        begins: Called with the module and its positional arguments.
+        ended: Called with the module, its arguments, and its result.
     """
 
     def __init__(self, begins: Callable[..., None], ended: Callable[..., None]) -> None:
@@ -52,11 +52,11 @@ class ModuleHooks:
 
     @property
     def are_in(self) -> bool:
-        """Whether anything is heard."""
+        """Whether the hooks are installed."""
         return bool(self._handles)
 
     def put_in(self) -> None:
-        """Hear of every module from now on."""
+        """Observe every module from now on."""
         if not self._handles:
             self._handles = [
                 torch_modules.register_module_forward_pre_hook(self._begins),
@@ -64,18 +64,18 @@ class ModuleHooks:
             ]
 
     def take_out(self) -> None:
-        """Hear of none."""
+        """Observe no module."""
         self._let_go()
         for handle in self._handles:
             handle.remove()
-            # torch forgets to: it would hold a hook to be there, and warn whoever compiles a model later.
+            # PyTorch forgets this: it would assume a hook, and warn when a model is compiled later.
             getattr(torch_modules, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
 
     def only(self, module: nn.Module) -> None:
-        """Hear of nothing but this module, whose pass has just begun, until `all_again`.
+        """Observe only this module, whose pass has just started, until `all_again`.
 
-        Nothing is changed where that would save nothing, as others have hooks, or where other threads call models.
+        Nothing changes if that would save nothing because others have hooks, or if other threads call models.
         """
         self._threads.add(threading.get_ident())
         before, after = getattr(torch_modules, _BEFORE, None), getattr(torch_modules, _AFTER, None)
@@ -87,14 +87,14 @@ class ModuleHooks:
             self._of_one = [module.register_forward_pre_hook(_OfOneModule(self._begins), prepend=True)]
             self._of_one.append(module.register_forward_hook(
                 _OfOneModule(self._ended), prepend=True, with_kwargs=True, always_call=True))
-        except Exception:  # noqa: BLE001 - one that takes no hooks, as those of TorchScript, is heard with all others
+        except Exception:  # noqa: BLE001 - modules without hooks, such as TorchScript's, are observed with global hooks
             self._let_go()
             return
         before.clear()
         after.clear()
 
     def all_again(self) -> None:
-        """Hear of every module again."""
+        """Observe every module again."""
         if not self._of_one:
             return
         self._let_go()

@@ -24,7 +24,7 @@ COMPILED_REASON = (
     "layer outputs inside a compiled model exist only in the compiled graph and were not recorded; weights, "
     "gradients and the loss were"
 )
-"""What the coverage says of a model that runs as a compiled graph."""
+"""Reason in the coverage of a model that runs as a compiled graph."""
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class Root:
     """A model: a module that the script calls directly, not from within another.
 
     Attributes:
-        module: Weakly, so that Barograph keeps no model alive.
-        label: What the user called it; "" until one has to be found.
-        trains_in_eval: `backward` was seen to start from it while it was in eval mode.
-        trained: An optimizer held parameters of it; stays so when the script drops the optimizer.
+        module: Weak reference, so that Barograph keeps no model alive.
+        label: The user's label; "" until one has to be found.
+        trains_in_eval: `backward` was observed while it was in evaluation mode.
+        trained: An optimizer had parameters of it; remains true if the script drops the optimizer.
     """
 
     module: weakref.ref[nn.Module]
@@ -44,20 +44,20 @@ class Root:
     trained: bool = False
 
     def name(self, label: str) -> None:
-        """Give it a label."""
+        """Set its label."""
         self.label = label
 
     def note_trained(self) -> None:
-        """Note that an optimizer holds parameters of it."""
+        """Note that an optimizer has parameters of it."""
         self.trained = True
 
     def note_trains_in_eval(self) -> None:
-        """Note that `backward` starts from it while it is in eval mode."""
+        """Note a `backward` while it is in evaluation mode."""
         self.trains_in_eval = True
 
     @property
     def seems_evaluated(self) -> bool:
-        """Whether it is in eval mode now, and was never seen to train in it."""
+        """Whether it is in evaluation mode now, and has not been observed training in it."""
         module = self.module()
         return module is not None and not module.training and not self.trains_in_eval
 
@@ -67,11 +67,11 @@ class ModuleName:
     """The position of a module.
 
     Attributes:
-        module: Weakly; tells a reused address from the module it was.
-        root: The model it is in.
-        path: Canonical, inside the root; "" for the root itself.
+        module: Weak reference; detects that an address was reused.
+        root: The model that contains it.
+        path: Canonical path inside the root; "" for the root itself.
         layer: Its class.
-        leaf: It holds no other modules.
+        leaf: It contains no other modules.
     """
 
     module: weakref.ref[nn.Module]
@@ -86,10 +86,10 @@ class ParameterName:
     """The position of a parameter.
 
     Attributes:
-        root: The model it is in; None where no module holds it.
-        path: Canonical, inside the root.
-        layer: Class of the module that holds it.
-        piece: How it is a plain piece of a larger one (FSDP1); None: it is whole, or knows of that itself.
+        root: The model that contains it; None if no module does.
+        path: Canonical path inside the root.
+        layer: Class of the module that contains it.
+        piece: Describes its part of a larger parameter (FSDP1); None: it is complete, or a DTensor.
     """
 
     root: Root | None
@@ -101,9 +101,10 @@ class ParameterName:
 class ModelNames:
     """Finds models when they are used, and names their parts.
 
-    One model that is trained: paths as in `named_parameters()`. Several: each path begins with the model's
-    label, which is what the user gave to `attach`, else its class name. Whether there are several is settled
-    when the first names are needed (`freeze`); models met later get their label in front.
+    With one trained model, paths are those of `named_parameters()`. With several, each path starts with the model's
+    label: the one passed to `attach`, else its class name. Whether there are several is decided when names are first
+        needed
+    (`freeze`); models found later get their label as a prefix.
     """
 
     def __init__(self) -> None:
@@ -118,11 +119,11 @@ class ModelNames:
         self._searches = 0
 
     def add_root(self, module: nn.Module, label: str = "") -> Root:
-        """Make `module` a model of its own and name everything in it."""
+        """Make `module` a separate model and name everything in it."""
         self._forget_dead()
         root = Root(weakref.ref(module), label)
         if not self._frozen:
-            # A part that was called before its whole belongs to the whole.
+            # A part that was called before the model that contains it belongs to that model.
             inside = {id(part) for part in module.modules()}
             self.roots = [known for known in self.roots if id(known.module()) not in inside]
         self.roots.append(root)
@@ -130,7 +131,7 @@ class ModelNames:
         return root
 
     def _forget_dead(self) -> None:
-        """Let go of models that the script has dropped; their labels stay taken."""
+        """Forget models that the script has dropped; their labels stay reserved."""
         dead = [root for root in self.roots if root.module() is None]
         if not dead:
             return
@@ -142,11 +143,11 @@ class ModelNames:
 
     @property
     def has_several(self) -> bool:
-        """Whether more than one model was met, those that the script has dropped among them."""
+        """Whether more than one model was found, including those that the script has dropped."""
         return len(self.roots) + self._dropped > 1
 
     def rescan(self, root: Root) -> None:
-        """Name what is in a model now; modules and parameters may have been added since."""
+        """Name the current contents of a model; modules and parameters may have been added."""
         module = root.module()
         if module is None:
             return
@@ -163,21 +164,21 @@ class ModelNames:
     def _name_parameter(self, parameter: torch.Tensor, name: ParameterName) -> None:
         known = self._parameters.get(id(parameter))
         if known is not None and known[0]() is parameter and known[1].root is name.root:
-            return  # where it is tied to another, the first name stands
+            return  # if it is shared, the first name remains
         self._parameters[id(parameter)] = (weakref.ref(parameter), name)
 
     def module(self, module: nn.Module) -> ModuleName | None:
-        """Return where `module` stands; None if it is in no known model."""
+        """Return the position of `module`; None if it is in no known model."""
         name = self._modules.get(id(module))
         return name if name is not None and name.module() is module else None
 
     def parameter(self, parameter: torch.Tensor) -> ParameterName | None:
-        """Return where `parameter` stands; None if it is in no known model."""
+        """Return the position of `parameter`; None if it is in no known model."""
         known = self._parameters.get(id(parameter))
         return known[1] if known is not None and known[0]() is parameter else None
 
     def adopt_replica(self, replica: nn.Module, original: ModuleName) -> None:
-        """Give a data-parallel replica the names of the model it was made from."""
+        """Give a data-parallel replica the names of its original."""
         for path, part in replica.named_modules():
             inner = canonical_path(path)
             whole = ".".join(piece for piece in (original.path, inner) if piece)
@@ -185,11 +186,10 @@ class ModelNames:
             self._modules[id(part)] = ModuleName(weakref.ref(part), original.root, whole, type(part).__name__, leaf)
 
     def search(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Find the models that hold `parameters` among all live objects.
+        """Find the models that contain `parameters` among all live objects.
 
-        For scripts that never call the model itself (a compiled `forward`, `functional_call`,
-        `generate`): slow (a walk over every object), so it is done once for a set of unknown parameters, and no
-        more than a few times in a process.
+        For scripts that never call the model itself (a compiled `forward`, `functional_call`, `generate`). Slow (visits
+        every object), so it is done once per set of unknown parameters, and only a few times per process.
         """
         if self._searches >= _MOST_SEARCHES:
             return
@@ -207,15 +207,15 @@ class ModelNames:
 
     @property
     def frozen(self) -> bool:
-        """Whether the labels are settled."""
+        """Whether the labels are final."""
         return self._frozen
 
     def freeze(self, trained: Iterable[torch.Tensor] = ()) -> None:
-        """Settle the labels: paths do not change any more.
+        """Make the labels final: paths no longer change.
 
         Args:
-            trained: The parameters of all optimizers. Of several models, one that alone is trained keeps its
-                plain paths; a teacher or an average beside it does not change them.
+            trained: The parameters of all optimizers. If only one of several models is trained, it keeps its plain
+                paths; a teacher or an average does not change them.
         """
         if self._frozen:
             return
@@ -226,12 +226,12 @@ class ModelNames:
             self._unlabelled, self._plain = roots[0], _class_of(roots[0])
 
     def label_all(self) -> None:
-        """Give each model its label now, in the order in which they were found, and not when it is first asked for."""
+        """Give each model its label now, in the order of discovery, not at first use."""
         for root in self.roots:
             self.path(root, "")
 
     def path(self, root: Root | None, inner: str) -> str:
-        """Return the path of something in a model, for a Key."""
+        """Return the path of a part of a model, for a Key."""
         self.freeze()
         if root is None or root is self._unlabelled:
             return inner
@@ -241,7 +241,7 @@ class ModelNames:
 
     def _free_label(self, root: Root) -> str:
         base = _class_of(root)
-        # The second model of a class is its "#2", also where the first has plain paths.
+        # The second model of a class is "#2", even if the first has plain paths.
         taken = {self._plain, *self._taken, *(other.label for other in self.roots)}
         return free_label(base, taken)
 
@@ -259,7 +259,7 @@ class ModelNames:
                 yield parameter, name
 
     def meshes(self) -> list[Any]:
-        """Return the meshes of workers that the models are spread over."""
+        """Return the device meshes of the models."""
         return meshes_of(parameter for parameter, _ in self.parameters())
 
     def with_gradients(self) -> list[torch.Tensor]:
@@ -268,7 +268,7 @@ class ModelNames:
         return [item for item in parameters if item is not None and item.requires_grad and item.grad is not None]
 
     def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
-        """Yield every parameter of every model that wants a gradient."""
+        """Yield every parameter of every model that requires a gradient."""
         return (item for item in self.parameters() if item[0].requires_grad)
 
 
@@ -278,12 +278,12 @@ def _class_of(root: Root) -> str:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Return whether a module runs as a compiled graph, by `torch.compile` or its own `compile`."""
+    """Return whether a module runs as a compiled graph, through `torch.compile` or its own `compile`."""
     return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the model inside the wrappers for data parallelism, sharding and compilation."""
+    """Return the model inside wrappers for data parallelism, sharding and compilation."""
     while type(module).__name__ in _WRAPPER_CLASSES:
         fields: Mapping[str, nn.Module] = dict(module.named_children())
         inner = next((fields[name] for name in _WRAPPER_FIELDS if name in fields), None)
@@ -294,5 +294,5 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def _parameters_safely(module: nn.Module) -> list[nn.Parameter]:
-    # Among all live objects are modules whose __init__ has not run or failed: they have no parameters yet.
+    # Live objects include modules whose __init__ has not run or failed: they have no parameters yet.
     return list(module.parameters()) if "_parameters" in module.__dict__ else []

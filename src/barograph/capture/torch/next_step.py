@@ -1,6 +1,6 @@
 """The start of the step after a checkpoint: saved once, and compared when a training resumes.
 
-The batch and the loss tell whether everything came back: weights, random numbers, the place in the data.
+Batch and loss show whether everything was restored: weights, random numbers, the position in the data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NextStep:
     """Records the next step on request.
 
     Attributes:
-        waits: It is to be seen.
+        waits: It waits for the next step.
     """
 
     def __init__(self) -> None:
@@ -33,26 +33,26 @@ class NextStep:
         self._write: Callable[[Mapping[str, Any]], None] = lambda seen: None
 
     def write_with(self, write: Callable[[Mapping[str, Any]], None]) -> None:
-        """Have the next step told to `write`."""
+        """Pass the next step to `write`."""
         self._seen, self._write, self.waits = {}, write, True
 
     def expect(self, expected: Mapping[str, Any], proved: Callable[[str, bool], None]) -> None:
-        """Have the next step compared.
+        """Compare the next step.
 
         Args:
-            expected: As it was written; empty: nothing is known, and nothing will be said.
-            proved: Told in a few words, and whether it is the same.
+            expected: The written values; empty: unknown, nothing is reported.
+            proved: Called with a short description, and whether the values are equal.
         """
         if expected:
             self._seen, self._expected, self._proved, self.waits = {}, expected, proved, True
 
     def batch_came(self, batch: Any) -> None:
-        """See the first batch."""
+        """Process the first batch."""
         if "batch" not in self._seen:
             self._seen["batch"] = " ".join(digest(tensor) for _, tensor in tensors_in(batch))
 
     def backward_begins(self, tensors: Any) -> None:
-        """See the first loss, with which all is seen; waits for its device."""
+        """Process the first loss, the last value needed; waits for its device."""
         roots: list[torch.Tensor] = given_tensors(tensors)
         if not roots:
             return

@@ -11,7 +11,7 @@ from barograph.capture.torch.read import local
 
 
 def norms_of(gradients: Sequence[torch.Tensor]) -> list[float]:
-    """Return the L2 norm of each gradient, NaN or infinite where an element is; one wait for each device."""
+    """Return the L2 norm of each gradient, non-finite if an element is; one wait per device."""
     stacked = stacked_norms(gradients)
     found = [0.0] * len(gradients)
     for (places, _), norms in zip(stacked, fetched([norms for _, norms in stacked]), strict=True):
@@ -21,7 +21,7 @@ def norms_of(gradients: Sequence[torch.Tensor]) -> list[float]:
 
 
 def stacked_norms(gradients: Sequence[torch.Tensor]) -> list[tuple[list[int], torch.Tensor]]:
-    """Return for each device which gradients lie on it, and their L2 norms there: nothing is waited for."""
+    """Return for each device the indices of its gradients, and their L2 norms on the device; does not wait."""
     values = [_values(gradient) for gradient in gradients]
     by_device: dict[torch.device, list[int]] = {}
     for number, item in enumerate(values):
@@ -31,10 +31,10 @@ def stacked_norms(gradients: Sequence[torch.Tensor]) -> list[tuple[list[int], to
 
 
 def fetched(rows: Sequence[torch.Tensor]) -> list[list[float]]:
-    """Return the elements of tensors of one axis, all of one device with one wait.
+    """Return the elements of one-dimensional tensors, with one wait per device.
 
     Args:
-        rows: As `wide` makes them.
+        rows: Results of `wide`.
     """
     by_device: dict[torch.device, list[int]] = {}
     for number, row in enumerate(rows):
@@ -48,7 +48,7 @@ def fetched(rows: Sequence[torch.Tensor]) -> list[list[float]]:
 
 
 def wide(number: torch.Tensor) -> torch.Tensor:
-    """Return numbers in the widest type that their device has."""
+    """Return numbers in the widest type of their device."""
     return number.double() if number.device.type != "mps" else number.float()
 
 
@@ -62,12 +62,12 @@ def is_finite(gradient: torch.Tensor) -> bool:
 
 
 def _values(gradient: torch.Tensor) -> torch.Tensor:
-    """Return the elements that a gradient holds: of a sparse one those that are stored, of a split one this part's."""
+    """Return the elements of a gradient: the stored ones if sparse, this worker's part if split."""
     item = local(gradient).detach()
     if item.layout is torch.sparse_coo:
         item = item._values()
     elif item.layout is not torch.strided:
         item = item.to_dense()
-    # Squares of what float16 holds go beyond it: summed as float32 they do not. Of float8 torch takes no norm.
+    # Squares of float16 values exceed float16, but their float32 sum does not. PyTorch has no norm for float8.
     is_narrow = item.dtype is torch.float16 or (item.is_floating_point() and item.itemsize == 1)
     return item.float() if is_narrow else item

@@ -19,9 +19,9 @@ class Slot:
 
     Attributes:
         parameter: The tensor.
-        path: As in a Key.
-        layer: Class of the module that holds it.
-        piece: How it is a plain piece of a larger parameter (FSDP1); None: it is none.
+        path: Path as in a Key.
+        layer: Class of the module that contains it.
+        piece: Describes its part of a larger parameter (FSDP1); None: it is complete.
     """
 
     parameter: torch.Tensor
@@ -31,27 +31,27 @@ class Slot:
 
     @property
     def gradient(self) -> torch.Tensor | None:
-        """What this worker answers for of its gradient; None where it has none."""
+        """This worker's part of its gradient; None if there is none."""
         gradient = self.parameter.grad
         return gradient if gradient is None or self.piece is None else self.own(gradient)
 
     def own(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return what this worker answers for of a tensor with an element for each of the parameter."""
+        """Return this worker's part of a tensor with the parameter's shape."""
         is_like_it = self.piece is not None and tensor.numel() == self.parameter.numel()
         return self.piece.own(tensor) if self.piece is not None and is_like_it else tensor
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether all of it lies with other workers."""
+        """Whether all of it is on other workers."""
         return self.piece is not None and not self.piece.here
 
 
 def slot_of(parameter: torch.Tensor, name: ParameterName, names: ModelNames) -> Slot:
-    """Return a parameter as one of an optimizer, or as one that could be.
+    """Return a parameter as one of an optimizer, or as a candidate.
 
     Args:
-        parameter: It.
-        name: Where it stands.
+        parameter: The parameter.
+        name: Its position.
         names: The models.
     """
     return Slot(parameter, names.path(name.root, name.path), name.layer, name.piece)
@@ -62,18 +62,18 @@ class Entry:
     """One optimizer of the script.
 
     Attributes:
-        optimizer: Weakly.
-        label: "" where the script has one.
+        optimizer: Weak reference.
+        label: "" if the script has only one.
         slots: Its parameters, by path; refreshed when the groups change.
-        roots: The models they are in.
-        signature: Identities of the parameters the slots were made from.
-        held: Those parameters, weakly: identities are given anew once a parameter is gone.
-        next_label: Which optimizer stepped after it the last time.
-        learning_rates: Of its parameter groups, as they were recorded last.
-        made: Which optimizer for these parameters it is, from 1: above where the script makes its optimizer anew.
-        shares: Whether it holds parameters that an optimizer before it held.
-        is_new: Whether it has not made a step yet that was noticed.
-        superseded_by: One that was made for the same parameters after it, until it steps again beside that.
+        roots: The models that contain them.
+        signature: Identities of the parameters from which the slots were made.
+        held: Weak references to these parameters: identities are reused once a parameter is gone.
+        next_label: Label of the optimizer that stepped after it the last time.
+        learning_rates: Recorded learning rates of its parameter groups.
+        made: Its number among the optimizers of these parameters, from 1: higher if the script recreates its optimizer.
+        shares: It has parameters of an earlier optimizer.
+        is_new: No step of it has been observed yet.
+        superseded_by: A later optimizer of the same parameters, until this one steps again as well.
     """
 
     optimizer: weakref.ref[Any]
@@ -90,15 +90,15 @@ class Entry:
     superseded_by: Entry | None = None
 
     def meet(self) -> bool:
-        """Note that it makes a step; return whether that is the first."""
+        """Note that it steps; return whether that is the first time."""
         was_new, self.is_new = self.is_new, False
         return was_new
 
     def note_rates(self, rates: tuple[float, ...]) -> None:
-        """Note the learning rates that were recorded."""
+        """Note the recorded learning rates."""
         self.learning_rates = rates
 
     def holds_any(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Return whether the script had handed it any of these parameters."""
+        """Return whether it has any of these parameters."""
         mine = {id(item) for reference in self.held if (item := reference()) is not None}
         return any(id(parameter) in mine for parameter in parameters)

@@ -1,4 +1,4 @@
-"""Records the steps that optimizers make, from the hooks before and after each."""
+"""Records the steps of optimizers, with hooks before and after each."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from barograph.errors import TrainingStopped
 
 
 class OptimizerListener:
-    """Turns what optimizers do into steps.
+    """Converts optimizer steps to recorded steps.
 
     Args:
         hooks: State shared by the hooks.
-        optimizers: Of the script.
-        phase: The step and the evaluation under way.
-        stepping: Knows whose step is being made.
-        light: Collects steps of which only numbers are taken.
+        optimizers: Optimizers of the script.
+        phase: The current step and evaluation.
+        stepping: Determines whose step is running.
+        light: Collects steps with only numbers.
         light_steps: Ends such steps.
         recorders: Read tensors.
-        forwards: Listens to forward passes.
-        bounds: Begins and ends steps.
+        forwards: Observes forward passes.
+        bounds: Starts and ends steps.
         interventions: Withholds updates.
-        by_hand: Watches for steps without an optimizer, which there are none of once one steps.
+        by_hand: Detects steps without an optimizer, which end once an optimizer steps.
 
     Attributes:
         hooks: See above.
@@ -65,24 +65,24 @@ class OptimizerListener:
         self._time = hooks.session.progress.times.optimizer
         self._handles: list[Any] = []
 
-    def take_part(self) -> None:
-        """Put in the hooks."""
+    def start_observing(self) -> None:
+        """Install the hooks."""
         self._handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
             optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
         ]
 
-    def stand_aside(self) -> None:
-        """Take out the hooks."""
+    def stop_observing(self) -> None:
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def optimizer_made(self, optimizer: Any) -> None:
-        """Note an optimizer, and hear which model is called before its first step: it may be another training's."""
+        """Note an optimizer, and observe which model is called before its first step: it may be another training's."""
         self._optimizers.note_made(optimizer)
         if self._allowance.light and not self.hooks.place.busy:
-            self._forwards.hear_next()
+            self._forwards.observe_next()
 
     @entry_point("counting a scheduler's step")
     def scheduler_stepped(self, scheduler: Any) -> None:
@@ -90,14 +90,14 @@ class OptimizerListener:
         self._recorders.facts.schedulers.stepped(scheduler)
 
     def step_of_another(self, optimizer: Any, make: Callable[[], Any]) -> Any:
-        """Make a step of an optimizer that is none of torch's and calls no hooks, and have it recorded.
+        """Make and record a step of an optimizer that is not PyTorch's and calls no hooks.
 
         Args:
-            optimizer: It; it shows `param_groups` and `state` as torch's do.
+            optimizer: The optimizer, with `param_groups` and `state` as PyTorch's have.
             make: Makes the step.
         """
         if not self._handles:
-            return make()  # another records it
+            return make()  # another integration records it
         self._step_begins(optimizer, (), {})
         result = make()
         self._step_ended(optimizer, (), {})
@@ -126,7 +126,7 @@ class OptimizerListener:
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._forwards.is_strange(optimizer):
+        if self._forwards.trains_unknown_model(optimizer):
             return
         buffer, parameters = self._phase.train, self._recorders.parameters
         self.hooks.place.forget_root()
@@ -161,12 +161,12 @@ class OptimizerListener:
             self._bounds.let_others_follow(optimizer)
             self._session.steering.raise_if_stopped()
         except TrainingStopped:
-            # A script may catch it and train on: what was kept of this step is none of the next one's.
+            # A script may catch the error and continue: the state of this step must not affect the next one.
             self._interventions.forget()
             raise
 
     def _count(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Count a step, and record what is asked for of it."""
+        """Count a step, and record what is due for it."""
         if not self._allowance.light:
             self._time.ended()
             self._after_step(optimizer, args, kwargs)
@@ -175,8 +175,8 @@ class OptimizerListener:
 
     @entry_point("counting a step")
     def _end_light_step(self, optimizer: Any) -> None:
-        """Publish a step of which only numbers were taken, whoever's it is, and whatever went on beside it."""
-        if self._forwards.is_strange(optimizer):
+        """Publish a step with only numbers, of whatever optimizer."""
+        if self._forwards.trains_unknown_model(optimizer):
             return
         self._session.began()
         self._forwards.settle_names()
@@ -188,7 +188,7 @@ class OptimizerListener:
 
     @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._forwards.is_strange(optimizer):
+        if self._forwards.trains_unknown_model(optimizer):
             return
         buffer, parameters, facts = self._phase.train, self._recorders.parameters, self._recorders.facts
         entry = self._optimizers.entry(optimizer, refresh=False)
@@ -201,5 +201,5 @@ class OptimizerListener:
                 parameters.weights(entry, optimizer, mask, buffer)
             facts.step_ended(entry, mask)
         finally:
-            # A step of which something could not be read is a step all the same.
+            # A step with an unreadable value still counts.
             self._bounds.end(entry, skipped=self._interventions.withheld or was_skipped(optimizer))

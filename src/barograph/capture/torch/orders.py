@@ -1,6 +1,6 @@
 """Predicts the random state that the order of a pass may be drawn from, without drawing.
 
-It is a guess that whoever writes the trace compares with what came: only what torch's own samplers are known to do.
+A prediction, which the writer of the trace compares with what arrived: only for PyTorch's own samplers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from barograph.model.trace import OrderHint
 
 
 def hint_for(index_sampler: Any) -> OrderHint | None:
-    """Return what the pass that begins is perhaps drawn from; None where nothing is known of this sampler.
+    """Return the predicted random state of the pass that starts; None if the sampler is unknown.
 
     Args:
-        index_sampler: What a loader draws from, right before the first index of a pass is drawn.
+        index_sampler: Sampler of a loader, before the first index of a pass is drawn.
     """
     sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
-    # The very classes: whoever inherits from them does so to draw otherwise.
+    # Only these exact classes: subclasses draw differently.
     if type(sampler) is SequentialSampler:
         return OrderHint("range", len(sampler.data_source))
     if type(sampler) is RandomSampler:
@@ -45,7 +45,7 @@ def _of_random(sampler: RandomSampler) -> OrderHint | None:
 
 
 def _seed_to_come() -> int:
-    """Return the seed that a sampler without a generator is about to draw, from a copy of torch's own."""
+    """Return the seed that a sampler without a generator will draw, from a copy of PyTorch's generator."""
     copy = torch.Generator()
     copy.set_state(torch.get_rng_state())
     return int(torch.empty((), dtype=torch.int64).random_(generator=copy).item())

@@ -31,10 +31,10 @@ class _Recipe:
     """How to read a module's single output, cached for later calls.
 
     Attributes:
-        module: Weakly; tells a reused address from the module it was.
-        dtype: Of the output.
-        row: Where its statistics go.
-        histogram: What histogram is taken.
+        module: Weak reference; detects that an address was reused.
+        dtype: Type of the output.
+        row: Row of its statistics.
+        histogram: Kind of histogram.
     """
 
     module: weakref.ref[nn.Module]
@@ -46,8 +46,8 @@ class _Recipe:
 class OutputRecorder:
     """Records outputs and inputs of leaf modules.
 
-    A compiled model runs as one piece: its leaves are not called, so what the model itself returns is
-    recorded in their place, and the coverage says so.
+    A compiled model runs as one piece: its leaves are not called, so its own outputs are recorded instead, and the
+    coverage says so.
     """
 
     def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
@@ -57,16 +57,16 @@ class OutputRecorder:
         self._layers_behind: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._parallel: ModuleName | None = None
         self._recipes: dict[tuple[int, int], _Recipe] = {}
-        # Nodes of this forward pass that activation modules made; let go of with the next one.
+        # Nodes of this forward pass that activation modules made; released with the next one.
         self._made_by_modules: list[Any] = []
         self.always = False
         self.plan_changed()
 
     def plan_changed(self) -> None:
-        """Look anew whether every forward pass is to be heard.
+        """Check again whether every forward pass must be observed.
 
-        Outputs in evaluation want that, and losses that a model returns, and compiled models, which would be
-        compiled again for other hooks.
+        That is so for outputs in evaluations, for losses that a model returns, and for compiled models, which other
+        hooks would recompile.
         """
         self.always = self.always or any(
             selection.kinds & _KINDS and selection.schedule.modes - {Mode.TRAIN}
@@ -74,7 +74,7 @@ class OutputRecorder:
         )
 
     def asked(self, mask: int) -> bool:
-        """Return whether the mask asks for anything that modules show."""
+        """Return whether the mask contains anything that modules produce."""
         return bool(_KINDS & self._session.plan.kinds(mask))
 
     def entered(self, module: nn.Module) -> None:
@@ -87,18 +87,18 @@ class OutputRecorder:
             self._session.seen.reasons["compiled"] = COMPILED_REASON
 
     def forget_step(self) -> None:
-        """Let go of the graph of the step that ended."""
+        """Release the graph of the step that ended."""
         self._made_by_modules.clear()
 
     def adopt_replica(self, replica: nn.Module) -> ModuleName | None:
-        """Give a data-parallel replica the names of its original; None if that is not known."""
+        """Give a data-parallel replica the names of its original; None if that is unknown."""
         if self._parallel is None:
             return None
         self._names.adopt_replica(replica, self._parallel)
         return self._names.module(replica)
 
     def losses_of(self, module: nn.Module, output: Any) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield what a model returns that can only be a loss: floating-point numbers without axes."""
+        """Yield the results of a model that can only be losses: floating-point scalars."""
         name = self._names.module(module)
         if name is None or name.leaf:
             return
@@ -111,7 +111,7 @@ class OutputRecorder:
     def take(
         self, module: nn.Module, args: Any, output: Any, mask: int, buffer: StepBuffer, *, training: bool
     ) -> None:
-        """Record one call of a module, as far as the mask asks for it."""
+        """Record one call of a module, as selected by the mask."""
         plan = self._session.plan
         mask = plan.of_kind(mask, Kind.OUTPUT) | plan.of_kind(mask, Kind.INPUT)
         recipe = self._recipes.get((id(module), mask))
@@ -143,7 +143,7 @@ class OutputRecorder:
     def _note_recipe(
         self, module: nn.Module, name: ModuleName, path: str, output: Any, mask: int, kinds: frozenset[Kind]
     ) -> None:
-        """Remember how a module's lone output is read, where that is all that is taken of the module."""
+        """Remember how to read a module's only output, if nothing else of the module is recorded."""
         taking = self._session.plan.taking(mask, Key(Kind.OUTPUT, path), name.layer)
         if type(output) is not torch.Tensor or taking is None or taking.units or taking.raw or Kind.INPUT in kinds:
             return
@@ -153,7 +153,7 @@ class OutputRecorder:
     def _layer_of_input(self, module: nn.Module, name: ModuleName, args: Any) -> str:
         """Return the functional activation that made the input, else the module's own class.
 
-        Settled at the first call that autograd records: later calls may run without a graph.
+        Determined at the first call with gradients: later calls may run without a graph.
         """
         known = self._layers_behind.get(id(module))
         if known is None or known[0]() is not module:

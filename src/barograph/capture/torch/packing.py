@@ -1,23 +1,23 @@
 """Converts the state of a training to plain data and tensors; `unpacking.py` reverses it.
 
-JSON holds null, truth values, whole numbers, texts, finite fractions and lists as they are. All else is an object
-with one entry that says what it is:
+JSON contains null, booleans, integers, strings, finite floats and lists unchanged. Everything else is an object with
+one entry that names its type:
 
-| entry | of |
+| entry | value |
 |---|---|
-| `tensor` | the name of a tensor; beside it, where they are unusual: `device`, `requires_grad`, `strides`, `split` |
+| `tensor` | the name of a tensor; if unusual, also `device`, `requires_grad`, `strides`, `split` |
 | `array`, `bytes` | the name of a tensor: a NumPy array or number, bytes |
-| `texts`, `times`, `objects` | a NumPy array of texts or bytes, of times, of anything that is plain data itself |
-| `sparse_coo`, `sparse_csr`, `nested` | what a tensor of that layout is made of |
-| `map`, `items` | a mapping, where all keys are texts and where they are not; `as` names a class other than `dict` |
+| `texts`, `times`, `objects` | a NumPy array of strings or bytes, of times, of other plain data |
+| `sparse_coo`, `sparse_csr`, `nested` | the parts of a tensor with that layout |
+| `map`, `items` | a mapping whose keys are all strings, or are not; `as` names a class other than `dict` |
 | `tuple`, `set`, `frozenset` | members |
-| `fields` | a dataclass or a named tuple, of the class that `as` names |
-| `float`, `complex` | a number that JSON has no word for |
-| `dtype`, `size`, `device`, `path`, `range`, `slice` | what their names say |
-| `image` | an image of PIL: mode, size, the name of its bytes, its palette |
-| `apart` | the number of an object among those that only pickle can hold |
+| `fields` | a dataclass or a named tuple, of the class in `as` |
+| `float`, `complex` | a number that JSON cannot represent |
+| `dtype`, `size`, `device`, `path`, `range`, `slice` | an object of that type |
+| `image` | a PIL image: mode, size, the name of its bytes, its palette |
+| `apart` | the number of an object among those that only pickle can store |
 
-A tensor that occurs twice is stored once, and is one tensor again.
+A tensor that occurs twice is stored once, and restored as one tensor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 
 from barograph.capture.torch.read import is_shard, local, raw_tensor
-from barograph.capture.torch.shards import is_distributed, part_of, said_of
+from barograph.capture.torch.shards import is_distributed, layout_of, part_of
 from barograph.errors import NotPlain
 from barograph.model.tensor import RawTensor
 from barograph.runs.format.tensors import DTYPES
@@ -43,16 +43,16 @@ SPARSE_CSR = ("crow_indices", "col_indices", "values")
 
 
 class Packer:
-    """Packs values into plain data, and their tensors under names.
+    """Packs values as plain data, and their tensors under names.
 
     Args:
-        keeps_apart: What is no plain data goes to `apart`; else it is refused.
-        takes_shards: This worker's part of a tensor that is split over workers is taken for the tensor.
-        copies: Tensors are copied. Without: they must stay as they are until they are written.
+        keeps_apart: Values that are not plain data are added to `apart`; else they are rejected.
+        takes_shards: Store this worker's part of a split tensor.
+        copies: Copy tensors. Otherwise they must not change until they are written.
 
     Attributes:
-        tensors: By name, as they are handed to a file.
-        apart: Objects that only pickle can hold.
+        tensors: Tensors by name, as a file stores them.
+        apart: Objects that only pickle can store.
     """
 
     def __init__(self, *, keeps_apart: bool = False, takes_shards: bool = False, copies: bool = True) -> None:
@@ -67,11 +67,11 @@ class Packer:
         """Return a value as plain JSON data.
 
         Args:
-            value: Anything.
-            name: Of it, from which its tensors have theirs.
+            value: Any value.
+            name: Its name, a prefix of the names of its tensors.
 
         Raises:
-            NotPlain: It holds what is no plain data, and nothing may be kept apart.
+            NotPlain: It contains a value that is not plain data, and nothing may be stored apart.
         """
         return self._pack(value, name, 0)
 
@@ -131,7 +131,7 @@ class Packer:
     def _once(self, value: Any, pack: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         known = self._known.get(id(value))
         if known is None:
-            # The value is held, so that no other gets its place.
+            # A reference to the value, so that its identity is not reused.
             known = self._known[id(value)] = (value, pack())
         return known[1]
 
@@ -139,33 +139,33 @@ class Packer:
         if is_shard(value) and not self._takes_shards:
             raise NotPlain(f"{name} is split over workers")
         item = local(part_of(value)).detach()
-        said: dict[str, Any] = {"split": said_of(value, name)} if is_distributed(value) else {}
+        properties: dict[str, Any] = {"split": layout_of(value, name)} if is_distributed(value) else {}
         if item.device.type != "cpu":
-            said["device"] = str(item.device)
+            properties["device"] = str(item.device)
         if value.requires_grad:
-            said["requires_grad"] = True
+            properties["requires_grad"] = True
         if item.is_nested:
             parts = [self._pack(part, f"{name}/{number}", depth + 1) for number, part in enumerate(item.unbind())]
-            return {"nested": parts, "layout": str(item.layout).removeprefix("torch."), **said}
+            return {"nested": parts, "layout": str(item.layout).removeprefix("torch."), **properties}
         if item.layout is torch.sparse_coo:
             return {"sparse_coo": {
                 "indices": self._named(item._indices(), f"{name}/indices"),
                 "values": self._named(item._values(), f"{name}/values"),
-                "size": list(item.shape), "coalesced": item.is_coalesced()}, **said}
+                "size": list(item.shape), "coalesced": item.is_coalesced()}, **properties}
         if item.layout is torch.sparse_csr:
             return {"sparse_csr": {"size": list(item.shape), **{
-                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in SPARSE_CSR}}, **said}
+                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in SPARSE_CSR}}, **properties}
         if item.layout is not torch.strided or item.is_quantized or str(item.dtype)[6:] not in DTYPES:
             return dict(self._apart(value, name))
         if not item.is_contiguous() and _is_dense(item):
-            said["strides"] = list(item.stride())
-        return {"tensor": self._named(item, name), **said}
+            properties["strides"] = list(item.stride())
+        return {"tensor": self._named(item, name), **properties}
 
     def _named(self, tensor: torch.Tensor, name: str) -> str:
         return self._put(raw_tensor(tensor.resolve_conj().resolve_neg(), copy=self._copies), name)
 
     def _put(self, data: RawTensor | bytes, name: str) -> str:
-        """Put a tensor under its name, or one like it that is free; return that."""
+        """Add a tensor under its name, or under a similar one if that is taken; return the name."""
         while name in self.tensors:
             name += "'"
         self.tensors[name] = data if isinstance(data, RawTensor) else RawTensor("uint8", (len(data),), data)
@@ -180,18 +180,18 @@ class Packer:
         return {"array": called} if isinstance(value, np.ndarray) else {"array": called, "number": True}
 
     def _odd_array(self, value: NDArray[Any] | np.generic, name: str, depth: int) -> Any:
-        """Return an array whose elements are no numbers."""
+        """Return an array with non-numeric elements."""
         array = np.asarray(value)
-        said = {"shape": list(array.shape), **({} if isinstance(value, np.ndarray) else {"number": True})}
+        properties = {"shape": list(array.shape), **({} if isinstance(value, np.ndarray) else {"number": True})}
         if array.dtype.kind == "U":
-            return {"texts": array.ravel().tolist(), "of": array.dtype.str, **said}
+            return {"texts": array.ravel().tolist(), "of": array.dtype.str, **properties}
         if array.dtype.kind == "S":
-            return {"texts": self._put(array.tobytes(), name), "of": array.dtype.str, **said}
+            return {"texts": self._put(array.tobytes(), name), "of": array.dtype.str, **properties}
         if array.dtype.kind in "mM":
-            return {"times": array.ravel().astype(np.int64).tolist(), "of": array.dtype.str, **said}
+            return {"times": array.ravel().astype(np.int64).tolist(), "of": array.dtype.str, **properties}
         if array.dtype.kind == "O":
             return {"objects": [self._pack(item, f"{name}/{number}", depth + 1)
-                                for number, item in enumerate(array.ravel())], **said}
+                                for number, item in enumerate(array.ravel())], **properties}
         return self._apart(value, name)
 
     def _image(self, value: Any, name: str) -> dict[str, Any]:
@@ -207,12 +207,12 @@ class Packer:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements lie side by side, in any order of the axes."""
+    """Return whether the elements are contiguous, in any order of the axes."""
     return fits(tensor.shape, tensor.stride())
 
 
 def fits(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether strides lay the elements of a shape side by side, without gaps or overlaps."""
+    """Return whether the strides make the elements of a shape contiguous, without gaps or overlaps."""
     if len(shape) != len(strides):
         return False
     extent = 1
@@ -224,7 +224,7 @@ def fits(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def class_name(kind: type) -> str:
-    """Return where a class is found: module and name."""
+    """Return the module and name of a class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

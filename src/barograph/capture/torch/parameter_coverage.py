@@ -1,4 +1,4 @@
-"""How many parameters and modules a training has, and which of them were recorded."""
+"""The number of parameters and modules of a training, and which of them were recorded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ParameterCoverage:
     """Keeps the coverage of a session up to date.
 
     Args:
-        session: Its coverage.
+        session: Has the coverage.
         names: The models.
-        optimizers: Of the script.
+        optimizers: Optimizers of the script.
     """
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook) -> None:
@@ -30,7 +30,7 @@ class ParameterCoverage:
         self._counted = (0, 0, 0, 0)
 
     def _trained_roots(self) -> set[int]:
-        """Return the models of which an optimizer holds a parameter: a teacher or an average is none of them."""
+        """Return the models with parameters in an optimizer, which excludes a teacher or an average."""
         names = (self._names.parameter(slot.parameter) for entry in self._optimizers for slot in entry.slots)
         return {id(name.root) for name in names if name is not None}
 
@@ -40,9 +40,9 @@ class ParameterCoverage:
         return (item for item in self._names.trainable() if not roots or id(item[1].root) in roots)
 
     def update(self) -> None:
-        """Bring the coverage up to date: how many trainable parameters and leaf modules there are.
+        """Update the coverage: the numbers of trainable parameters and leaf modules.
 
-        Only when something new was seen: walking all names at every step would cost more than reading.
+        Only after a change: visiting all names at every step would cost more than reading tensors.
         """
         seen = self._session.seen
         now = (len(seen.weights), len(seen.gradients), len(seen.outputs), len(self._names.roots))
@@ -52,7 +52,7 @@ class ParameterCoverage:
         trainable = {self._names.path(name.root, name.path): name.layer for _, name in self.trainable()}
         for entry in self._optimizers:
             trainable.update((slot.path, slot.layer) for slot in entry.slots if slot.parameter.requires_grad)
-        # Those of which no element lies here are the other workers' to see.
+        # Parameters without elements on this worker are recorded by the others.
         for slot in (slot for entry in self._optimizers for slot in entry.slots if slot.is_elsewhere):
             trainable.pop(slot.path, None)
         seen.count_parameters(len(trainable.keys() | seen.weights))
@@ -75,10 +75,10 @@ class ParameterCoverage:
             seen.reasons.pop("not called", None)
 
     def _name_those_without_gradient(self, trainable: Mapping[str, str]) -> None:
-        """Say in the coverage which parameters should learn, and never had a gradient where others had one.
+        """Add trainable parameters to the coverage that never had a gradient although others had one.
 
         Args:
-            trainable: Path to the class of the module that holds it.
+            trainable: Path to the class of the module that contains it.
         """
         session, everything = self._session, self._session.plan.everything()
         paths = sorted(

@@ -32,7 +32,7 @@ _LATER_SECS = 0.002
 _SAMPLE = 4096
 
 Put = Callable[[Fact, str | int, float], bool]
-"""Records a number of a fact about something; "": as a whole."""
+"""Records a number of a fact about an item; "": about all."""
 
 BOOK = frozenset({
     Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED, Fact.WITHOUT_GRADIENT,
@@ -63,15 +63,15 @@ class ParameterFacts:
         """Note that a model was called."""
         self._called.add(id(root))
 
-    def begin_anew(self) -> None:
-        """Note that another model is trained from now on: those of before are called no more, as far as is known."""
+    def restart(self) -> None:
+        """Note that another model is trained from now on: earlier ones count as no longer called."""
         self._called.clear()
 
     def walk(self, roots: Iterable[Any]) -> None:
-        """Note which parameters the loss reaches, from the nodes that made it."""
+        """Note which parameters the loss reaches, starting at the nodes that made it."""
         opening = self._walks < _OPENING_WALKS
         if not opening and self._nodes > _LATER_NODES:
-            self.backward_unwalked()  # a graph that large is walked at the start only
+            self.backward_unwalked()  # a graph of this size is walked only at the start
             return
         begin, cpu_begin = time.perf_counter(), cpu_secs()
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
@@ -83,7 +83,7 @@ class ParameterFacts:
         self._unregistered.reached(leaves.values())
         if self._stepped:
             self._stepped, self._reached = False, set()
-        # A part that was not seen to its end says nothing of who is not reached.
+        # After an incomplete walk, no parameter counts as unreached.
         self._reached = self._reached | found if walk.whole and self._reached is not None else None
         self._walks += 1
         self._nodes = max(self._nodes, len(nodes))
@@ -91,7 +91,7 @@ class ParameterFacts:
             self._session.startup.add(time.perf_counter() - begin, cpu_secs() - cpu_begin)
 
     def _split_among(self, leaves: Mapping[int, torch.Tensor]) -> set[int]:
-        """Return by identity the parameters that FSDP2 has split and whose whole is among the leaves of a graph."""
+        """Return the identities of parameters split by FSDP2 whose full tensor is a leaf of the graph."""
         pairs = list(wholes_of(root.module() for root in self._names.roots))
         self._split = {id(split) for split, _ in pairs}
         return {id(split) for split, whole in pairs if whole is not None and id(whole) in leaves}
@@ -101,21 +101,21 @@ class ParameterFacts:
         self._stepped, self._reached = False, None
 
     def end_step(self) -> None:
-        """Note that an optimizer has stepped: with the next backward pass, what is reached is found anew."""
+        """Note that an optimizer has stepped: the next backward pass finds the reached parameters again."""
         self._stepped = True
 
     def record(self, entry: Entry, asked: frozenset[Fact], put: Put) -> None:
-        """Record the book at a step of this optimizer, while its gradients are there."""
+        """Record the facts at a step of this optimizer, while its gradients exist."""
         if asked & {Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER}:
             self._of_models(entry, put)
-        # One slot a parameter: a script may hand one over twice.
+        # One slot per parameter: a script may pass one twice.
         slots = list({id(slot.parameter): slot for slot in entry.slots}.values())
         foreign = self._foreign(slots) if self._called else {}
         without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad
                    and not slot.is_elsewhere]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
         if Fact.HEADS in asked:
-            for path, heads in self._heads.told({layer_path(slot.path): slot.parameter for slot in slots}).items():
+            for path, heads in self._heads.by_layer({layer_path(slot.path): slot.parameter for slot in slots}).items():
                 put(Fact.HEADS, path, heads)
         reached = self._reached
         if Fact.UNREGISTERED in asked and not any(_is_distributed(slot) for slot in slots):
@@ -127,7 +127,7 @@ class ParameterFacts:
         if self._called:
             _count(Fact.FOREIGN, [slot.path for slot in foreign.values()], put)
         if foreign:
-            # What stands in their place has no name yet; with the next step it is known to be in no optimizer.
+            # Their replacements have no names yet; from the next step on they are known to be in no optimizer.
             for root in [root for root in self._names.roots if id(root) in self._called]:
                 self._names.rescan(root)
 
@@ -137,10 +137,10 @@ class ParameterFacts:
         frozen = [(parameter, path) for parameter, path in parameters if not parameter.requires_grad]
         _count(Fact.FROZEN, [path for _, path in frozen], put)
         _count(Fact.UNTRAINED, self._untrained.found(frozen), put)
-        # Not in its first step: by the second, every optimizer of the script has been met.
+        # Not in its first step: by the second, every optimizer of the script is known.
         if self._session.counts.made(entry.label) > 0:
             held, reached = self._optimizers.parameters(), self._reached
-            # A teacher that was trained before may hold the gradients of its own last step.
+            # A teacher that was trained before may still have the gradients of its last step.
             outside = [
                 path for parameter, path in parameters
                 if parameter.requires_grad and id(parameter) not in held and parameter.grad is not None
@@ -156,29 +156,29 @@ class ParameterFacts:
 
     def _of_trained(self) -> Iterator[tuple[torch.Tensor, str]]:
         for parameter, name in self._names.parameters():
-            # A model of an earlier training in this script may still be there, and hold its last gradients.
+            # A model of an earlier training in this script may still exist, with its last gradients.
             if name.root is not None and name.root.trained and (not self._called or id(name.root) in self._called):
                 yield parameter, self._names.path(name.root, name.path)
 
     def _foreign(self, slots: list[Slot]) -> dict[int, Slot]:
-        """Return by identity the parameters of no model that was called, or of none any more, which nothing uses."""
+        """Return by identity the parameters of models that were not called, or that belong to no model any more."""
         idle = [slot for slot in slots if not slot.is_elsewhere and _has_nothing(slot.parameter)]
         if not idle:
             return {}
-        # A layer that was replaced has left its name to another.
+        # A replaced layer has given its name to another.
         modules = [root.module() for root in self._names.roots if id(root) in self._called]
         held = {id(item) for module in modules if module is not None for item in module.parameters()}
         return {id(slot.parameter): slot for slot in idle if id(slot.parameter) not in held}
 
     def groups(self, entry: Entry, optimizer: Any, put: Put) -> None:
-        """Record what the parameter groups are set to, where it has changed."""
+        """Record the settings of the parameter groups if they have changed."""
         for number, group in enumerate(optimizer.param_groups):
             self._put_changed(entry, Fact.WEIGHT_DECAY, f"group{number}", group.get("weight_decay"), put)
             self._put_changed(entry, Fact.MOMENTUM, f"group{number}", _momentum(group), put)
         self._put_changed(entry, Fact.DECOUPLED, "", _decoupled(optimizer), put)
 
     def _put_changed(self, entry: Entry, fact: Fact, about: str, value: Any, put: Put) -> None:
-        # What nothing asks for in this step is told at the next that does.
+        # Changes not requested in this step are recorded at the next step that requests them.
         if isinstance(value, int | float) and self._groups.get((entry.label, fact, about)) != value and put(
                 fact, about, value):
             self._groups[entry.label, fact, about] = value
@@ -191,7 +191,7 @@ def _count(fact: Fact, paths: list[str], put: Put) -> None:
 
 
 def _has_nothing(parameter: torch.Tensor) -> bool:
-    """Return whether a parameter has no gradient, or one that is zero; on a device the latter is not looked for."""
+    """Return whether a parameter has no gradient, or a zero gradient; devices are not checked for the latter."""
     gradient = parameter.grad
     if gradient is None:
         return True
@@ -199,7 +199,7 @@ def _has_nothing(parameter: torch.Tensor) -> bool:
         return False
     values = local(gradient).detach()
     if values.is_contiguous() and values.numel() > _SAMPLE:
-        # Nearly every gradient has something in its sample, and then the rest need not be read.
+        # Nearly every gradient has a non-zero element in its sample, so the rest need not be read.
         sample = values.view(-1)[:: values.numel() // _SAMPLE]
         if int(torch.count_nonzero(sample)) > 0:
             return False
@@ -207,7 +207,7 @@ def _has_nothing(parameter: torch.Tensor) -> bool:
 
 
 def _is_distributed(slot: Slot) -> bool:
-    # The loss is made from what was gathered of it, and reaches that: of FSDP2 it is known which that is.
+    # The loss reaches the gathered full tensor instead: FSDP2 maps it to the parameter.
     return slot.piece is not None or hasattr(slot.parameter, "to_local")
 
 
@@ -217,10 +217,10 @@ def _momentum(group: dict[str, Any]) -> Any:
 
 
 def _decoupled(optimizer: Any) -> float | None:
-    """Return whether weight decay goes to the weights and not to the gradient; None where that is not known."""
-    said = [group["decoupled_weight_decay"] for group in optimizer.param_groups if "decoupled_weight_decay" in group]
-    if said:
-        return float(any(said))
+    """Return whether weight decay applies to weights instead of gradients; None if unknown."""
+    flags = [group["decoupled_weight_decay"] for group in optimizer.param_groups if "decoupled_weight_decay" in group]
+    if flags:
+        return float(any(flags))
     name = type(optimizer).__name__
     if "AdamW" in name or name in ("Adafactor", "Muon"):
         return 1.0

@@ -25,12 +25,12 @@ from barograph.model.key import Key, Kind
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """How a list of slots was last read, to read it faster.
+    """Cached plan for reading a list of slots.
 
     Attributes:
         slots: The list, by identity.
-        asked: Those of it of which something is taken, and which had a tensor.
-        without: Those of which something is taken, and which had none: a branch that was not used yet.
+        asked: Selected slots that had a tensor.
+        without: Selected slots that had none, such as those of an unused branch.
         read: Reads them.
     """
 
@@ -58,16 +58,16 @@ class ParameterRecorder:
 
     @property
     def rates_wanted(self) -> bool:
-        """Whether learning rates are recorded at all."""
+        """Whether learning rates are recorded."""
         return Kind.LEARNING_RATE in self._session.plan.kinds(self._session.plan.everything())
 
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
-        """Record the learning rate of each parameter group; on a device, only with the steps that take tensors."""
+        """Record the learning rate of each parameter group; those on a device only in steps with tensors."""
         if not self.rates_wanted:
             return
         given = [group["lr"] for group in optimizer.param_groups if "lr" in group]
         asked = Kind.WEIGHT in self._session.plan.kinds(mask)
-        # One on a device would have to be waited for: it comes later, with the steps that are recorded anyway.
+        # A rate on a device would require a wait: it is read in steps whose tensors are recorded anyway.
         late = {number: rate for number, rate in enumerate(given) if _is_on_device(rate)}
         rates = tuple(0.0 if number in late else float(rate) for number, rate in enumerate(given))
         entry.note_rates(rates)
@@ -80,9 +80,9 @@ class ParameterRecorder:
                 buffer.defer(fetch_number_later(late[number], use))
 
     def plain_rates(self, entry: Entry, optimizer: Any) -> list[float] | None:
-        """Return the learning rate of each parameter group; None where one is no plain number.
+        """Return the learning rate of each parameter group; None if one is not a plain number.
 
-        Those that nothing asks for are left out.
+        Rates that are not selected are left out.
         """
         if not self.rates_wanted:
             return []
@@ -94,7 +94,7 @@ class ParameterRecorder:
         return rates
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
-        """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
+        """Record the current gradients of `parameters` (identities), before they are clipped."""
         slots = [
             slot
             for entry in self._optimizers
@@ -102,7 +102,7 @@ class ParameterRecorder:
             if id(slot.parameter) in parameters and id(slot.parameter) not in self._clipped
         ]
         if not slots:
-            # The first step: no optimizer was met yet, so the parameters are named from the models.
+            # The first step: no optimizer is known yet, so the parameters have the names of the models.
             slots = [
                 slot_of(parameter, name, self._names)
                 for parameter, name in self._names.trainable()
@@ -112,12 +112,12 @@ class ParameterRecorder:
         self._clipped.update(id(slot.parameter) for slot in slots)
 
     def gradients(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
-        """Record the gradients that an optimizer is about to use, or has used."""
+        """Record the gradients that an optimizer will use, or has used."""
         scale = getattr(optimizer, "grad_scale", None)
 
         def gradient(slot: Slot) -> torch.Tensor | None:
             value = slot.gradient
-            # A fused optimizer unscales inside its step: the gradient still carries the loss scale.
+            # A fused optimizer unscales inside its step: the gradient is still scaled.
             return value if value is None or scale is None else value / scale.to(value.device)
 
         if not self._clipped:
@@ -131,13 +131,13 @@ class ParameterRecorder:
     def kept_gradients(
         self, entry: Entry, gradient: Callable[[Slot], torch.Tensor | None], mask: int, buffer: StepBuffer
     ) -> None:
-        """Record gradients that were kept, but for those that were recorded before they were clipped."""
+        """Record kept gradients, except those recorded before clipping."""
         slots = entry.slots if not self._clipped else [
             slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
         self._read(Kind.GRADIENT, slots, gradient, mask, buffer)
 
     def keep_weights(self, entry: Entry, mask: int) -> None:
-        """Copy the weights whose update is asked for, before the step changes them."""
+        """Copy the weights whose update is selected, before the step changes them."""
         self._kept.clear()
         if Kind.UPDATE not in self._session.plan.kinds(mask):
             return
@@ -164,7 +164,7 @@ class ParameterRecorder:
             self._coverage.update()
 
     def models(self, mask: int, buffer: StepBuffer) -> None:
-        """Record weights and gradients of every model, where the script ends steps itself."""
+        """Record weights and gradients of every model, if the script ends steps itself."""
         slots = [
             slot_of(parameter, name, self._names)
             for parameter, name in self._names.trainable()
@@ -174,7 +174,7 @@ class ParameterRecorder:
         self._coverage.update()
 
     def save(self, name: str, tensor: Any, buffer: StepBuffer) -> None:
-        """Record a tensor of the script's own, whole and summarised."""
+        """Record a tensor of the script with its statistics."""
         value = tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor)
         key = Key(Kind.CUSTOM, name)
         row = self._session.output.table.row(subject_of(key, "", value))
@@ -182,19 +182,19 @@ class ParameterRecorder:
         buffer.tensors[key] = raw_tensor(value)
 
     def asks_for_gradients(self, mask: int) -> bool:
-        """Return whether the mask asks for gradients, before or after clipping."""
+        """Return whether the mask contains gradients, before or after clipping."""
         return bool(self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
 
     def forget_models(self) -> None:
-        """Let go of every parameter: an optimizer is gone, and its model may be."""
+        """Forget every parameter: an optimizer is gone, and its model may be."""
         self._prepared.clear()
         self._parts.clear()
         self._before.clear()
 
     def forget_step(self) -> None:
-        """Forget what was noted for the step that ended, and its copies of weights where they are worth the memory.
+        """Forget the notes of the step that ended, and its copies of weights if their memory matters.
 
-        Those on a device always are: its memory is scarce, and its allocator gives the same blocks again.
+        Copies on a device are always released: its memory is scarce, and its allocator reuses the same blocks.
         """
         self._clipped.clear()
         if self._kept:
@@ -224,7 +224,7 @@ class ParameterRecorder:
         self._read(Kind.OPTIMIZER_STATE, parts, lambda part: values[id(part)], mask, buffer)
 
     def _parts_of(self, entry: Entry, named: Sequence[tuple[Slot, str]]) -> Sequence[Slot]:
-        """Return what stands for each tensor of an optimizer's state; the same list as long as there are the same."""
+        """Return the slot of each tensor of an optimizer's state; the same list object while nothing changes."""
         known, parts = self._parts.get(entry.label, ((), ()))
         same = len(known) == len(named) and all(
             slot is before and name == name_before
@@ -235,9 +235,9 @@ class ParameterRecorder:
         return parts
 
     def _read_orphans(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
-        """Record trainable parameters that no optimizer holds, with the first optimizer's steps.
+        """Record trainable parameters without optimizer, with the first optimizer's steps.
 
-        Not in its first step: by the second, every optimizer of the script has been met.
+        Not in its first step: by the second, every optimizer of the script is known.
         """
         if not self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.WEIGHT}:
             return
@@ -311,7 +311,7 @@ class ParameterRecorder:
     def _read_each(
         self, kind: Kind, tensors: list[torch.Tensor], rows: list[int], takings: list[Taking], buffer: StepBuffer
     ) -> None:
-        """Read one by one, after one of them could not be read: name that one, and read the rest."""
+        """Read one by one after a failure: name the unreadable tensor, and read the others."""
         for tensor, row, taking in zip(tensors, rows, takings, strict=True):
             try:
                 self._reader.read(tensor, row, taking, buffer)

@@ -1,8 +1,7 @@
 """The script's position in its data: current passes over loaders, and their progress.
 
-A pass is told from others by its loader (what it is made of, and its number among its likes, in the order in which
-they were first used) and by its number among the passes over that loader: a script that is started anew comes to the
-same ones.
+A pass is identified by its loader (its description, and its number among loaders with the same description, in order of
+first use) and by its number among the passes over that loader: a restarted script makes the same ones.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class PassName:
     """Identifies a pass of a script.
 
     Attributes:
-        loader: What its loader is made of.
-        number: Of that loader among those made alike.
-        begun: Passes over it that began before.
+        loader: Description of its loader.
+        number: Number of that loader among those with the same description.
+        begun: Number of earlier passes over it.
     """
 
     loader: str
@@ -44,8 +43,8 @@ class Standing:
     """The states of random generators.
 
     Attributes:
-        random: All that are everybody's.
-        own: Those of the loader, its samplers and its data, by name.
+        random: The global generators.
+        own: Generators of the loader, its samplers and its data set, by name.
     """
 
     random: RandomStates
@@ -57,13 +56,13 @@ class Pass:
     """One pass over a loader.
 
     Attributes:
-        name: Of it.
-        loader: Returns it. Held where its iterator does not: a script may have no other name for it.
-        begin: Where generators stood right before it began.
-        first: And right before its first batch, for which others may have drawn meanwhile; None: none was asked for.
-        given: Batches that came out of it.
+        name: Its name.
+        loader: Returns its loader. A strong reference if its iterator has none: the script may have no other.
+        begin: States of generators before it started.
+        first: States before its first batch, which may differ; None: no batch was requested.
+        given: Number of batches delivered.
         ended: It has no more.
-        asked_at: Optimizer steps that had been made when it was last asked for a batch; None: it never was.
+        asked_at: Number of optimizer steps when its last batch was requested; None: never.
     """
 
     name: PassName
@@ -84,7 +83,7 @@ class LoaderNames:
         self._begun: dict[tuple[str, int], int] = {}
 
     def begins(self, loader: Any) -> PassName:
-        """Return the name of a pass that begins now; called once for each."""
+        """Return the name of a pass that starts now; called once per pass."""
         key = self._loaders.get(loader)
         if key is None:
             kind = _made_of(loader)
@@ -99,7 +98,7 @@ class PassBook:
     """The current passes in the training thread.
 
     Args:
-        names: Of passes; those begun before count.
+        names: Names passes; earlier passes count.
     """
 
     def __init__(self, names: LoaderNames) -> None:
@@ -108,32 +107,32 @@ class PassBook:
         self._beginning: Pass | None = None
 
     def will_begin(self, loader: Any) -> None:
-        """Note how everything stands right before a pass begins."""
+        """Note the states of generators before a pass starts."""
         if _in_main_thread():
             self._beginning = Pass(self._names.begins(loader), _held(loader), standing_of(loader))
 
     def begins(self, iterator: Any) -> None:
-        """Note that it has begun."""
+        """Note that it has started."""
         if self._beginning is not None and _in_main_thread():
             self._passes[iterator], self._beginning = self._beginning, None
 
     def adopt(self, iterator: Any, current: Pass) -> None:
-        """Note that an iterator goes on with a pass."""
+        """Note that an iterator continues a pass."""
         self._passes[iterator] = current
 
     def of(self, iterator: Any) -> Pass | None:
-        """Return what is known of the pass that an iterator makes; None where it is another thread's."""
+        """Return the pass of an iterator; None if it belongs to another thread."""
         return self._passes.get(iterator) if _in_main_thread() else None
 
     def open(self) -> Iterator[Pass]:
-        """Yield the passes that have given batches and may give more."""
+        """Yield the passes that have delivered batches and may deliver more."""
         for item in list(self._passes.values()):
             if item.given and not item.ended and item.loader() is not None:
                 yield item
 
 
 def packed_pass(item: Pass, packer: Packer, name: str) -> dict[str, Any]:
-    """Return a pass as plain data: which it is, how far, and where generators stood when it began and stand now."""
+    """Return a pass as plain data: identity, progress, and states of generators at its start and now."""
     loader = item.loader()
     now = states_of(generators_of(loader)) if loader is not None else {}
     first = item.first or item.begin
@@ -147,19 +146,19 @@ def packed_pass(item: Pass, packer: Packer, name: str) -> dict[str, Any]:
 def begun_again(
     loader: Any, packed: Mapping[str, Any], unpacker: Unpacker, iterate: Callable[[Any], Any]
 ) -> tuple[Any, Pass]:
-    """Return a pass over a loader that stands where a packed one stood; random states are left anywhere.
+    """Return a pass over a loader at the position of a packed one; random states are arbitrary.
 
-    Of data in memory, indices are drawn and passed over. Of a stream, and where other processes load (their random
-    numbers follow from what they have loaded), batches are loaded and dropped.
+    For data in memory, indices are drawn and skipped. For streams and loaders with workers (whose random numbers depend
+    on what they have loaded), batches are loaded and dropped.
 
     Args:
-        loader: Which.
-        packed: As `packed_pass` returned it.
-        unpacker: Of its values.
-        iterate: Begins a pass.
+        loader: The loader.
+        packed: Result of `packed_pass`.
+        unpacker: Unpacks its values.
+        iterate: Starts a pass.
 
     Raises:
-        StopIteration: It has fewer batches than were given then.
+        StopIteration: It has fewer batches than were delivered before.
     """
     begin, first = (_unpacked(packed[which], unpacker) for which in ("begin", "first"))
     put_back(loader, begin)
@@ -181,18 +180,18 @@ def begun_again(
 
 
 def standing_of(loader: Any) -> Standing:
-    """Return where generators stand now."""
+    """Return the current states of generators."""
     return Standing(random_states(), states_of(generators_of(loader)))
 
 
 def put_back(loader: Any, standing: Standing) -> None:
-    """Let generators stand where they stood."""
+    """Restore states of generators."""
     standing.random.put_back()
     put_states(generators_of(loader), standing.own)
 
 
 def _held(loader: Any) -> Callable[[], Any]:
-    # A loader whose workers stay holds its iterator, and would never be let go of.
+    # A loader with persistent workers references its iterator, and would never be released.
     return weakref.ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
 
 

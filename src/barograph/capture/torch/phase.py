@@ -21,7 +21,7 @@ from barograph.model.key import Key
 from barograph.model.step import Mode
 
 _MOST_BACKWARDS = 1024
-"""Backward passes after which a step is not waited for any more: the script moves its weights some other way."""
+"""Backward passes after which no step is expected any more: the script updates its weights in another way."""
 
 
 @dataclass(slots=True)
@@ -29,13 +29,13 @@ class Phase:
     """The current step and the current evaluation, each with its buffer.
 
     Attributes:
-        session: Who publishes.
-        names: The models seen so far.
-        allowance: What is taken of the step.
-        train: What the optimizer step under way has shown.
-        evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
-        last_forward: What the last forward pass that was seen was for; None: unknown.
-        before_evaluation_ends: Called with the buffer and the mode of an evaluation that is about to be published.
+        session: Publishes.
+        names: The known models.
+        allowance: Determines what to record of the step.
+        train: Records of the current optimizer step.
+        evaluation_mask: What to record of this evaluation; None: no forward pass yet.
+        last_forward: Mode of the last observed forward pass; None: unknown.
+        before_evaluation_ends: Called with the buffer and the mode of an evaluation before it is published.
     """
 
     session: Session
@@ -54,23 +54,23 @@ class Phase:
 
     @property
     def evaluation(self) -> StepBuffer:
-        """What the evaluation under way has shown, in the pass over data that is under way."""
+        """Records of the current evaluation, in the current pass over data."""
         return self._passes.current.buffer
 
     def evaluation_calls(self, root: Root | None, loader: Any, rows: int = 0) -> None:
-        """Note that the script evaluates a model, and find out over which data.
+        """Note that the script evaluates a model, and determine on which data.
 
         Args:
-            root: The model; None: not known.
-            loader: What gave the last batch; None: not known.
-            rows: Samples that it is called with; 0: not known.
+            root: The model; None: unknown.
+            loader: Loader of the last batch; None: unknown.
+            rows: Number of samples in the call; 0: unknown.
         """
-        # What may yet turn out to be training is kept together.
+        # Calls that may turn out to be training are kept together.
         self._passes.calls(0 if root is None else id(root), look(loader), loader, rows,
                            may_split=self._provisional is None)
 
     def of_forward(self, module: nn.Module, root: Root) -> Mode:
-        """Return what a forward pass that begins now is for."""
+        """Return the mode of a forward pass that starts now."""
         self._provisional = None
         if self.session.script.mode is not None:
             mode = self.session.script.mode
@@ -80,7 +80,7 @@ class Phase:
         elif module.training or root.trains_in_eval:
             mode = Mode.TRAIN
         else:
-            # In eval mode with gradients on: an evaluation that forgot no_grad, or a training in eval mode.
+            # In eval mode with gradients on: an evaluation without no_grad, or a training in eval mode.
             # If `backward` follows, it was training.
             self._hold(root)
             mode = Mode.EVAL
@@ -90,11 +90,11 @@ class Phase:
         return mode
 
     def of_loss(self, loss: torch.Tensor, *, forward_seen: bool) -> Mode:
-        """Return what a loss is for that a loss function has just returned.
+        """Return the mode of a loss that a loss function has just returned.
 
         Args:
-            loss: It.
-            forward_seen: Forward passes are being listened to, so the last one tells.
+            loss: The loss.
+            forward_seen: Forward passes are observed, so the last one determines the mode.
         """
         mode = self.session.script.mode or self._guess_of_loss(loss, forward_seen=forward_seen)
         if mode is not Mode.TRAIN:
@@ -105,7 +105,7 @@ class Phase:
         differentiable = torch.is_grad_enabled() and loss.requires_grad
         if forward_seen and self.last_forward is not None:
             if not differentiable and self.last_forward is Mode.TRAIN:
-                # A number computed on the side; remembered for steps in which forwards are not listened to.
+                # A number computed on the side; remembered for steps without observed forward passes.
                 self._metrics_in_training = True
             return Mode.TRAIN if differentiable and self._provisional is None else self.last_forward
         if not differentiable:
@@ -117,14 +117,14 @@ class Phase:
         return Mode.TRAIN if self._provisional is None else Mode.EVAL
 
     def _hold(self, root: Root) -> None:
-        """Hold what comes to be an evaluation until a backward pass says that it was training."""
+        """Hold a possible evaluation until a backward pass shows that it was training."""
         if self._without_gradients:
-            # No backward pass can follow from that: it is an evaluation of its own, and none of its samples trained.
+            # No backward pass can follow: it is a separate evaluation, and none of its samples were trained on.
             self.end_evaluation()
         self._provisional = root
 
     def of_predictions(self) -> Mode:
-        """Return what labels and answers are of that the script names now."""
+        """Return the mode of targets and predictions that the script passes now."""
         if self.session.script.mode is not None:
             mode = self.session.script.mode
         elif not torch.is_grad_enabled() or self.last_forward not in (None, Mode.TRAIN):
@@ -137,11 +137,11 @@ class Phase:
 
     @property
     def evaluates(self) -> bool:
-        """Whether an evaluation may be under way."""
+        """Whether an evaluation may be running."""
         return self.evaluation_mask is not None or self._passes.have_losses
 
     def evaluation_mask_for(self, mode: Mode) -> int:
-        """Return what is taken of the evaluation under way, or of the one that begins now."""
+        """Return what to record of the current evaluation, or of the one that starts now."""
         if self.evaluation_mask is None:
             self.evaluation_mask = self.session.choice.choose(self.session.counts.of_training, mode)
         elif not self.session.choice.evaluation_goes_on(self.evaluation_mask):
@@ -151,7 +151,7 @@ class Phase:
         return self.evaluation_mask
 
     def backward_begins(self) -> None:
-        """Settle what was provisional: who calls `backward` trains, and an evaluation that was under way has ended."""
+        """Decide what was provisional: `backward` means training, and ends an evaluation."""
         self._backwards += 1
         if self._backwards == _MOST_BACKWARDS:
             self.allowance.give_up()
@@ -165,13 +165,13 @@ class Phase:
         self.end_evaluation()
 
     def light_backward(self) -> None:
-        """Count a backward pass of a step of which only numbers are taken, while no evaluation is under way."""
+        """Count a backward pass of a step with only numbers, outside of evaluations."""
         self._backwards += 1
         self.last_forward = Mode.TRAIN
 
     @property
     def surely_trains(self) -> bool:
-        """Whether a loss with a gradient can only be one of training: no model is in eval mode."""
+        """Return whether a loss with a gradient must be a training loss: no model is in evaluation mode."""
         if self.session.script.mode is not None:
             return self.session.script.mode is Mode.TRAIN
         if self.evaluates or self._provisional is not None:
@@ -179,20 +179,20 @@ class Phase:
         return not any(root.seems_evaluated for root in self.names.roots)
 
     def end_evaluation(self) -> None:
-        """Publish the evaluation that was under way, if there was one."""
+        """Publish the current evaluation, if any."""
         self._without_gradients = False
         if not self.evaluates:
             return
         mask = self.evaluation_mask or 0
         passes, self._passes, self.evaluation_mask = list(self._passes.named()), EvaluationPasses(), None
-        # What is told of the evaluation as a whole is told with the pass that rules compare with training.
+        # Facts about the complete evaluation are recorded with the pass that rules compare with training.
         whole = next((buffer for prefix, buffer in passes if not prefix), None)
         for prefix, buffer in passes or [("", StepBuffer())]:
             buffer.prefix = prefix
             if whole is None or buffer is whole:
                 whole = buffer
-                for tell in self.before_evaluation_ends:
-                    tell(buffer, self._evaluation_mode)
+                for notify in self.before_evaluation_ends:
+                    notify(buffer, self._evaluation_mode)
             buffer.settle(training=False)
             if not buffer.empty:
                 self.session.end_evaluation(buffer, self._evaluation_mode, mask)
@@ -201,25 +201,25 @@ class Phase:
 
     @property
     def backwards(self) -> int:
-        """Backward passes of the step under way."""
+        """Number of backward passes of the current step."""
         return self._backwards
 
     @property
     def is_provisional(self) -> bool:
-        """Whether the last forward pass, held to be an evaluation, may yet turn out to be training."""
+        """Whether the last forward pass, taken for an evaluation, may turn out to be training."""
         return self._provisional is not None
 
-    def told_loss(self, mode: Mode) -> None:
+    def note_loss(self, mode: Mode) -> None:
         """Note that a loss function has returned in this mode."""
         if mode is not Mode.TRAIN:
-            self._passes.told_loss()
+            self._passes.note_loss()
 
     def buffer_of(self, mode: Mode) -> StepBuffer:
-        """Return where what is shown in this mode is gathered."""
+        """Return the buffer of this mode."""
         return self.train if mode is Mode.TRAIN else self.evaluation
 
     def take_collected(self, values: list[Any]) -> None:
-        """Go on with a step that `LightSteps` has collected numbers of: path or key, and number, by turns."""
+        """Continue a step of which `LightSteps` has collected numbers: path or key, and number, alternating."""
         for place in range(0, len(values), 2):
             path, number = values[place], values[place + 1]
             if isinstance(path, Key):
@@ -232,17 +232,17 @@ class Phase:
                 self.session.saw_loss(number)
 
     def light_numbers(self) -> dict[Any, tuple[float, int]]:
-        """Return the numbers of a step that holds nothing else, as `Session.end_light_step` takes them."""
+        """Return the numbers of a step with nothing else, as `Session.end_light_step` expects them."""
         return {**self.train.losses, **{key: (number, 1) for key, number in self.train.scalars.items()}}
 
     def forget_light_step(self) -> None:
-        """Begin the next step in the buffer of one that held numbers alone, which were published."""
+        """Start the next step in the buffer of a published step with only numbers."""
         self.train.losses.clear()
         self.train.scalars.clear()
         self._backwards = 0
 
     def take_step(self) -> StepBuffer:
-        """Return what the step that ends has shown, and begin the next."""
+        """Return the records of the step that ends, and start the next."""
         ended, self.train, self._backwards = self.train, StepBuffer(), 0
         ended.settle(training=True)
         return ended

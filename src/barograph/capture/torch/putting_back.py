@@ -25,15 +25,15 @@ class PuttingBack:
     """Restores state, and reports differences.
 
     Args:
-        content: Of the capsule, or of the checkpoint.
-        unpacker: Of its values.
+        content: Content of the capsule or checkpoint.
+        unpacker: Unpacks its values.
         names: The models of the script.
-        optimizers: And its optimizers.
-        held_by: What holds the content, for messages.
-        failure: Raised where something cannot be put back.
+        optimizers: Optimizers of the script.
+        held_by: Description of the content's source, for messages.
+        failure: Raised if something cannot be restored.
 
     Attributes:
-        notes: What could not be made as it was, a sentence each.
+        notes: What could not be restored exactly, one sentence each.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class PuttingBack:
         self._optimizers = optimizers
 
     def everything(self, phase: Mapping[str, Any] | None = None) -> None:
-        """Put back all but the random states. What is as it was is not written to: a graph may rest on it.
+        """Restore everything except random states. Unchanged values are not written: a graph may depend on them.
 
         Args:
-            phase: One of another optimizer before the step, with buffers of its own; None: the step itself.
+            phase: Phase of another optimizer before the step, with separate buffers; None: the step itself.
 
         Raises:
-            BarographError: The script's models or optimizers are others: of the class that was asked for.
+            BarographError: The script's models or optimizers differ: an instance of `failure`.
             DamagedChunk, NotPlain: The values cannot be read.
         """
         self._label_models()
@@ -73,13 +73,13 @@ class PuttingBack:
         self._schedulers()
 
     def random(self, phase: Mapping[str, Any] | None = None) -> None:
-        """Let all generators stand where they stood before the first forward pass of a phase; None: of the step."""
+        """Restore all generators to their states before the first forward pass of a phase; None: of the step."""
         packed = (self._content if phase is None else phase)["random"]
         if packed is not None:
             unpacked_random(packed, self._unpacker).put_back()
 
     def _label_models(self) -> None:
-        """Call each of several models what it was called: by what it holds, since they may be met in another order."""
+        """Restore the labels of several models by their parameters, since they may be found in another order."""
         free = [(root, module) for root in self._names.roots
                 if not root.label and (module := root.module()) is not None]
         for label, saved in self._content["models"].items():
@@ -160,17 +160,17 @@ def unpacked_random(packed: Any, unpacker: Unpacker) -> RandomStates:
 
 
 def put_settings(content: Mapping[str, Any]) -> list[str]:
-    """Put back what decides which bits come out, and return what cannot be: a sentence each."""
-    said = content["settings"]
-    torch.set_num_threads(int(said["threads"]))
-    torch.set_default_dtype(getattr(torch, said["default_dtype"]))
-    torch.use_deterministic_algorithms(said["deterministic"], warn_only=said["deterministic_warn_only"])
-    torch.set_float32_matmul_precision(said["matmul_precision"])
-    torch.backends.cudnn.benchmark = said["cudnn_benchmark"]
-    torch.backends.cudnn.deterministic = said["cudnn_deterministic"]
-    torch.backends.cudnn.allow_tf32 = said["cudnn_tf32"]
-    torch.backends.cuda.matmul.allow_tf32 = said["cuda_tf32"]
-    torch.backends.mkldnn.set_flags(said["mkldnn"])  # type: ignore[no-untyped-call]
+    """Restore settings that affect bits of results, and return those that cannot be restored: a sentence each."""
+    settings = content["settings"]
+    torch.set_num_threads(int(settings["threads"]))
+    torch.set_default_dtype(getattr(torch, settings["default_dtype"]))
+    torch.use_deterministic_algorithms(settings["deterministic"], warn_only=settings["deterministic_warn_only"])
+    torch.set_float32_matmul_precision(settings["matmul_precision"])
+    torch.backends.cudnn.benchmark = settings["cudnn_benchmark"]
+    torch.backends.cudnn.deterministic = settings["cudnn_deterministic"]
+    torch.backends.cudnn.allow_tf32 = settings["cudnn_tf32"]
+    torch.backends.cuda.matmul.allow_tf32 = settings["cuda_tf32"]
+    torch.backends.mkldnn.set_flags(settings["mkldnn"])  # type: ignore[no-untyped-call]
     return list(_other_machine(content))
 
 

@@ -15,10 +15,10 @@ class RandomStates:
     """The states of all generators.
 
     Attributes:
-        python: Of `random`.
-        numpy: Of NumPy's global generator; None where NumPy was not loaded.
-        cpu: Of torch, on the CPU.
-        cuda: On each device; none where CUDA was not begun.
+        python: State of `random`.
+        numpy: State of NumPy's global generator; None if NumPy was not loaded.
+        cpu: State of PyTorch's CPU generator.
+        cuda: States per device; empty if CUDA was not initialized.
     """
 
     python: tuple[Any, ...]
@@ -27,7 +27,7 @@ class RandomStates:
     cuda: tuple[torch.Tensor, ...] = ()
 
     def put_back(self) -> None:
-        """Let all generators stand where they stood; those of devices that are not here are passed over."""
+        """Restore the states of all generators; missing devices are skipped."""
         random.setstate(self.python)
         if self.numpy is not None:
             import numpy as np
@@ -40,9 +40,9 @@ class RandomStates:
 
 
 def random_states() -> RandomStates:
-    """Return where all generators stand; draws nothing.
+    """Return the states of all generators; draws nothing.
 
-    On CUDA each device is asked, which waits for none: its generator lives on the host.
+    Reading the generator of a CUDA device does not wait: it is on the host.
     """
     numpy = sys.modules.get("numpy")
     cuda = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Reads elements of PyTorch tensors: locates them, and the rows of their statistics."""
+"""Reads elements of PyTorch tensors: selects them, and the rows of their statistics."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _CODES = {dtype: native.DTYPE_CODES[name] for dtype, name in _NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name by which records know an element type."""
+    """Return the name of an element type in records."""
     return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements this process answers for: a distributed tensor's own shard, else the tensor.
+    """Return the elements this process is responsible for: a distributed tensor's own shard, else the tensor.
 
-    Where shards are replicated too (hybrid sharding), the first replica answers and the others have
-    nothing, so that merging over workers counts each element once.
+    If shards are replicated too (hybrid sharding), the first replica is responsible and the others have nothing, so
+    that merging over workers counts each element once.
 
     Raises:
         UnsupportedCapture: A tensor whose elements cannot be read in place.
@@ -61,7 +61,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _own_part(tensor: Any) -> torch.Tensor:
-    """Return what this worker answers for of a DTensor."""
+    """Return the part of a DTensor this worker is responsible for."""
     part: torch.Tensor = tensor.to_local()
     placements = tensor.placements
     if any(placement.is_partial() for placement in placements):
@@ -81,10 +81,10 @@ def is_shard(tensor: torch.Tensor) -> bool:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose elements lie side by side in memory, in any order of the axes.
+    """Return a tensor with contiguous elements, in any order of the axes.
 
-    The order does not matter to statistics, so a transposed or channels-last tensor is read as it lies;
-    only one with gaps or overlaps is copied.
+    Statistics do not depend on the order, so a transposed or channels-last tensor is not copied; only one with gaps or
+    overlaps is.
     """
     if tensor.is_neg():
         return tensor.resolve_neg().contiguous()
@@ -96,16 +96,16 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
-    """Return whether tensors all lie in memory, where that is seen at once, and hold finite numbers alone.
+    """Return whether all tensors are in host memory and finite; False also if that is unknown.
 
-    Where that is not so it is not known: one may lie on a device, be split over workers, or sparse; or the native loop
-    is not built, whose plain twin is slower than torch.
+    It is unknown for tensors on a device, split over workers or sparse, and without the native loop, whose Python
+    equivalent is slower than PyTorch.
     """
     if not native.available():
         return False
     pointers, numels, codes, copies = array("q"), array("q"), array("i"), []
     for tensor in tensors:
-        # Asked before every update, of every gradient: each question more is a microsecond less for the training.
+        # Called before every update for every gradient: each check costs a microsecond of training.
         code = _CODES.get(tensor.dtype)
         if code is None or type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
             return False
@@ -133,8 +133,8 @@ class Difference(NamedTuple):
 class Reader:
     """Reads tensors into a `StepBuffer`.
 
-    A tensor in CPU memory is read at once, by the native pass. One on a device is reduced there, and its
-    few numbers are fetched when the step has ended (see `device.py`).
+    A tensor in CPU memory is read at once, by the native pass. One on a device is reduced there, and its results are
+    fetched after the step (see `device.py`).
     """
 
     def read(self, tensor: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer) -> None:
@@ -148,7 +148,7 @@ class Reader:
     def read_many(
         self, tensors: Sequence[torch.Tensor], rows: Sequence[int], takings: Sequence[Taking], buffer: StepBuffer
     ) -> None:
-        """Merge the statistics of each tensor into its row: one native call for all that is in memory.
+        """Merge the statistics of each tensor into its row: one native call for all that are in host memory.
 
         Raises:
             UnsupportedCapture: One cannot be read; then none was.
@@ -188,7 +188,7 @@ class Reader:
     def read_plain(
         self, tensor: torch.Tensor, dtype: torch.dtype, row: int, histogram: Histogram, buffer: StepBuffer
     ) -> bool:
-        """Read a tensor whose type and row are known already; False if it is not as simple as that."""
+        """Read a tensor whose type and row are known; False if it is not a simple case."""
         if tensor.dtype is not dtype or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
             return False
         buffer.reserve(row + 1, histogram=histogram is not Histogram.NONE)
@@ -198,7 +198,7 @@ class Reader:
         return True
 
     def read_differences(self, differences: Sequence[Difference], buffer: StepBuffer) -> None:
-        """Merge the statistics of what each tensor has become less what it was: one native call for all in memory.
+        """Merge the statistics of each tensor's change: one native call for all that are in host memory.
 
         Raises:
             UnsupportedCapture: One cannot be read.
@@ -227,13 +227,13 @@ class Reader:
         Args:
             tensor: At least one axis.
             row: Row of the buffer.
-            axis: The axis whose index tells the units apart; may be negative.
+            axis: The axis of units; may be negative.
             bound: Elements with |x| >= bound count as beyond; NaN: none do.
-            buffer: Where to.
+            buffer: Destination.
         """
         tensor = local(tensor).detach()
         if tensor.is_nested:
-            return  # each of its samples has a shape of its own
+            return  # each of its samples has its own shape
         axis %= tensor.dim()
         if axis == 1 and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
             outer, units, inner = tensor.numel() // max(tensor.shape[1], 1), tensor.shape[1], 1
@@ -253,11 +253,11 @@ class Reader:
 class PreparedRead:
     """Reads the same list of tensors at every step in one native call, while their layout is unchanged.
 
-    Asking each tensor again for all that the careful way asks costs more than reading a small one.
+    Checking each tensor again fully costs more than reading a small one.
 
     Args:
-        tensors: As they are now.
-        rows, takings: For each.
+        tensors: Current tensors.
+        rows, takings: One per tensor.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor], rows: Sequence[int], takings: Sequence[Taking]) -> None:
@@ -271,7 +271,8 @@ class PreparedRead:
         self._readable = all(tensor.dtype in _CODES for tensor in tensors) and not any(item.raw for item in takings)
 
     def read(self, tensors: Sequence[torch.Tensor | None], buffer: StepBuffer) -> bool:
-        """Merge the statistics of each into its row; False if one looks otherwise, and then nothing was done."""
+        """Merge the statistics of each into its row; False if the layout of one has changed, and then nothing is
+        done."""
         if not self._readable or len(tensors) != len(self._looks):
             return False
         pointers = []
@@ -297,17 +298,17 @@ class PreparedRead:
 
 
 def subject_of(key: Key, layer: str, tensor: torch.Tensor) -> Subject:
-    """Return the subject of a tensor: what a record says of it beside its statistics."""
+    """Return the subject of a tensor: its description in records."""
     shard = is_shard(tensor)
     return Subject(key, layer, dtype_name(tensor.dtype), shard, tensor.numel() if shard else 0)
 
 
 def raw_tensor(tensor: torch.Tensor, *, copy: bool = True) -> RawTensor:
-    """Return the whole tensor (of this worker's shard) as bytes.
+    """Return the complete tensor (this worker's shard) as bytes.
 
     Args:
-        tensor: Any.
-        copy: Without: of a tensor that lies in order in the main memory, its own memory is shown.
+        tensor: Any tensor.
+        copy: False: use the memory of a contiguous tensor in host memory without a copy.
     """
     item = local(tensor).detach()
     if item.layout != torch.strided:
@@ -319,7 +320,7 @@ def raw_tensor(tensor: torch.Tensor, *, copy: bool = True) -> RawTensor:
 
 
 def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tensor:
-    """Return dense elements: of a sparse tensor its values, with the zeros it leaves out counted; of a nested all."""
+    """Return dense elements: the values of a sparse tensor, counting its implicit zeros; all of a nested one."""
     item = local(tensor).detach()
     if item.layout == torch.sparse_coo:
         values = item.coalesce().values()

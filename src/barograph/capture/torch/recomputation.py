@@ -1,6 +1,6 @@
 """Activation checkpointing: forward passes that the backward pass runs again.
 
-Reentrant checkpointing makes the first of the two without gradients, which by itself would look like an evaluation.
+Reentrant checkpointing makes the first of the two passes without gradients, which looks like an evaluation.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _REENTRANT = CheckpointFunction.forward.__code__
 
 
 def gets_gradients() -> bool:
-    """Return whether gradients are computed of what is called now, be it when the backward pass makes it once more."""
+    """Return whether the current call gets gradients, possibly when the backward pass repeats it."""
     if torch.is_grad_enabled():
         return True
-    # Of several, one within the other, only the outermost was begun with gradients.
+    # Of nested passes, only the outermost started with gradients.
     *_, outermost = None, *_frames_of(_REENTRANT)
     return outermost is not None and bool(outermost.f_locals["ctx"].next_functions)
 
 
 def is_made_again() -> bool:
-    """Return whether what is called now is called once more in the backward pass, with the same arguments."""
+    """Return whether the backward pass will repeat the current call with the same arguments."""
     return next(_frames_of(_CHECKPOINT), None) is not None
 
 

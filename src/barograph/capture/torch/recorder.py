@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from barograph.capture.torch.loader_pass import MadeOf
 
 _LEAST_SCALE = 1.0
-"""Gradients that are not finite at this scale or below are so by themselves."""
+"""Gradients that are non-finite at this scale or below are so without scaling."""
 
 
 class TorchRecorder:
     """Withholds the update of a failing step.
 
     Args:
-        hooks: State shared by the hooks. Its session writes capsules and is asked to stop.
+        hooks: State shared by the hooks. Its session writes capsules and stops the training.
         names: The models.
-        optimizers: Of the script.
-        settings: What is held, and what is done then.
+        optimizers: Optimizers of the script.
+        settings: Which steps to withhold, and what to do then.
 
     Attributes:
         hooks: See above.
-        holds: The update of the step under way is to be withheld.
+        holds: The update of the current step must be withheld.
     """
 
     def __init__(
@@ -71,58 +71,58 @@ class TorchRecorder:
         self._ring = Ring(settings.ring)
         self._wanted: list[Request] = []
         self._saved: dict[int, str] = {}
-        self._session.steering.lend_hand(ActionName.CAPSULE, self.asked, always=True)
+        self._session.steering.set_handler(ActionName.CAPSULE, self.asked, always=True)
         self._closure: ClosureStep | None = None
         self._clips = BeforeClip(keeps_norms=settings.norm_above is not None or settings.when is not None)
 
     @property
     def kept(self) -> Kept:
-        """What is kept of the step under way."""
+        """Inputs and state of the current step."""
         return self._keeper.kept
 
     @entry_point("copying a batch")
     def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
-        """Keep what a loader gave, and what that was made of, where it is known."""
+        """Keep a batch from a loader, and its samples if known."""
         self._keeper.batch_came(batch, made_of)
 
     def forward_begins(self, root: Root) -> None:
-        """Keep how everything stands before a model is called in training."""
+        """Keep the state before a model is called in training."""
         self._keeper.forward_begins(root)
 
     @entry_point("copying a model's inputs")
     def forward_ended(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Keep what a model was called with in training."""
+        """Keep the arguments of a model's call in training."""
         if not in_backward():
             self._keeper.forward_ended(module, args, kwargs)
 
     @entry_point("copying a loss function's arguments")
     def loss_returned(self, name: str, args: Any, kwargs: Any) -> None:
-        """Keep what a loss function was called with."""
+        """Keep the arguments of a loss function."""
         if gets_gradients() and not (in_backward() or in_transform()):
             self._keeper.loss_returned(name, args, kwargs)
 
     @entry_point("copying the loss")
     def backward_begins(self, tensors: Any) -> None:
-        """Keep what a backward pass starts from."""
+        """Keep the roots of a backward pass."""
         if not in_backward():
             self._keeper.backward_begins(tensors)
 
     def take_held(self) -> bool:
-        """Return whether the update under way is to be withheld; that is asked once."""
+        """Return whether to withhold the current update; asked once."""
         held, self.holds = self.holds, False
         return held
 
     def before_update(
         self, entry: Entry, optimizer: Any, *, closure: bool, scaler: Any, schedulers: Iterable[Any]
     ) -> None:
-        """Look at the gradients that an optimizer is about to use; save the step where they are not fit.
+        """Check the gradients that an optimizer will use; save the step if they are not acceptable.
 
         Args:
-            entry: Of the optimizer.
-            optimizer: It.
+            entry: Entry of the optimizer.
+            optimizer: The optimizer.
             closure: It computes its gradients within its step.
-            scaler: Of gradients; None where there is none.
-            schedulers: Those that have stepped.
+            scaler: Gradient scaler; None: there is none.
+            schedulers: Schedulers that have stepped.
         """
         if closure:
             self._closure = ClosureStep(entry, optimizer, scaler, list(schedulers))
@@ -144,7 +144,7 @@ class TorchRecorder:
             self._pass(entry.label, take)
 
     def around_closure(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Return the arguments of the step that begins, with a closure that is looked at; None: it has none."""
+        """Return the arguments of the step that starts, with a checked closure; None: it has none."""
         closure = closure_of(args, kwargs) if self._closure is not None else None
         if closure is None:
             return None
@@ -158,7 +158,7 @@ class TorchRecorder:
 
     @entry_point("checking a closure's gradients")
     def _closure_called(self) -> None:
-        """Look at gradients of a step with a closure; save it the first time that they are not fit."""
+        """Check gradients of a step with a closure; save the step the first time they are not acceptable."""
         step = self._closure
         if step is None or step.held:
             return
@@ -171,7 +171,7 @@ class TorchRecorder:
                            functools.partial(self._take, step.entry, step.scaler, step.schedulers))
 
     def undo_closure(self) -> bool:
-        """Put back what a held step with a closure has moved; return whether there was one."""
+        """Revert the changes of a withheld step with a closure; return whether there was one."""
         step, self._closure = self._closure, None
         if step is None or not step.held:
             return False
@@ -179,12 +179,12 @@ class TorchRecorder:
         return True
 
     def before_clip(self, parameters: Iterable[torch.Tensor], *, by_value: bool) -> None:
-        """Look at gradients that are about to be clipped: what is clipped has no norm beyond its bound."""
+        """Check gradients before they are clipped: afterwards their norm is bounded."""
         named = ((item, self._names.parameter(item) or ParameterName(None, "", "")) for item in parameters)
         self._clips.look([slot_of(item, name, self._names) for item, name in named], by_value=by_value)
 
     def scaler_skipped(self, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
-        """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
+        """Save a step that a gradient scaler skipped, unless its scale may be the reason."""
         scale = float(scaler.get_scale()) if scaler is not None else math.inf
         if scale <= _LEAST_SCALE:
             self._hold(Verdict(Held.SCALE, f"The gradient scaler lowered its scale to {scale:.4g}, but the "
@@ -202,14 +202,14 @@ class TorchRecorder:
         return sharing(modules, entry.slots)
 
     def asked(self, request: Request) -> str | None:
-        """Save the step of a finding from the ring, or the next one of its optimizer, where that is said later.
+        """Save the step of a finding from the ring, or the next one of its optimizer, which is reported later.
 
         Raises:
-            NotDone: As many were saved as may be.
+            NotDone: The maximum number of steps has been saved.
         """
         if len(self._saved) >= self._settings.at_most:
             raise NotDone(f"{self._settings.at_most} steps were already saved for findings (recorder.at_most)")
-        # Where the fault began, if that is still at hand; else where it was seen to be one.
+        # The step where the fault started, if it is still available; else the one where it was detected.
         steps = [int(request.options[name]) for name in ("since", "step") if name in request.options]
         taken = next((found for step in steps if (found := self._ring.find(step, request.optimizer))), None)
         if taken is None:
@@ -219,16 +219,16 @@ class TorchRecorder:
         return f"saved step {taken.head.step}{self._write_once(taken)}"
 
     def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
-        """Save a step and withhold its update. An error of ours never lets that pass."""
+        """Save a step and withhold its update. An error of ours never lets the update pass."""
         self._held.hold(verdict, self._session.counts.made(label),
                         lambda: self._write(take(verdict.held, verdict.text, verdict.numbers)))
 
     def _pass(self, label: str, take: _Take) -> None:
-        """Keep a step that passes, and save it where a finding asked for the next one."""
+        """Keep a passing step, and save it if a finding requested the next one."""
         due = self._due(label)
         text = due[0].reason if due else ""
         last = self.kept.roots[-1] if self.kept.roots else None
-        in_memory = last is not None and last.device.type == "cpu"  # else a device would be waited for
+        in_memory = last is not None and last.device.type == "cpu"  # avoids waiting for a device
         taken = take(Held.FINDING, text, {"loss": loss_value(last)} if last is not None and in_memory else {})
         if self._ring:
             self._ring.keep(taken)
@@ -236,7 +236,7 @@ class TorchRecorder:
             self._session.steering.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
 
     def _due(self, label: str) -> list[Request]:
-        """Return the requests that the next step of an optimizer answers, each once."""
+        """Return the requests for the next step of an optimizer, each once."""
         due = [request for request in self._wanted if request.optimizer in ("", label)]
         self._wanted = [request for request in self._wanted if request not in due]
         return due
@@ -244,9 +244,9 @@ class TorchRecorder:
     def _take(
         self, entry: Entry, scaler: Any, schedulers: Sequence[Any], held: Held, text: str, numbers: Mapping[str, float]
     ) -> Taken:
-        """Return the step under way, whole."""
+        """Return the complete current step."""
         session = self._session
-        # What is written at once need not be copied: nothing moves meanwhile.
+        # Data that is written at once need not be copied: nothing changes meanwhile.
         packer = Packer(keeps_apart=True, takes_shards=True, copies=held is Held.FINDING)
         with torch.no_grad():
             others = self._keeper.others_since(entry.label)
@@ -273,18 +273,18 @@ class TorchRecorder:
 
     @entry_point("releasing a step")
     def step_ended(self, optimizer: Any) -> None:
-        """Let go of the step of an optimizer."""
+        """Release the step of an optimizer."""
         self._clips.forget()
         label = self._optimizers.entry(optimizer, refresh=False).label
         self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
 
     def forget(self) -> None:
-        """Let go of everything that was kept: the training has been stopped."""
+        """Release everything: the training has been stopped."""
         self._clips.forget()
         self._keeper = Keeper(self._names)
 
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:
-        """Return whether a gradient scaler has left it to a fused optimizer to skip this step: that is no failure."""
+        """Return whether a gradient scaler has a fused optimizer skip this step: that is no failure."""
         found_inf = getattr(optimizer, "found_inf", None)
         return found_inf is not None and bool(found_inf)

@@ -1,4 +1,4 @@
-"""The objects that read tensors of a step, each those of one kind."""
+"""The objects that read tensors of a step, one per kind of record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.capture.torch.parameters import ParameterRecorder
 
 @dataclass(frozen=True, slots=True)
 class Recorders:
-    """What records outputs, parameters, losses, facts and data."""
+    """Record outputs, parameters, losses, facts and data."""
 
     outputs: OutputRecorder
     parameters: ParameterRecorder
@@ -22,18 +22,18 @@ class Recorders:
     data: DataRecorder
 
     def plan_changed(self) -> None:
-        """Look anew at what is asked for."""
+        """Apply changed selections."""
         self.outputs.plan_changed()
         self.losses.plan_changed()
         self.facts.plan_changed()
         self.data.plan_changed()
 
-    def begin_anew(self) -> None:
-        """Forget what belongs to the training before: another begins."""
-        self.data.begin_anew()
-        self.facts.begin_anew()
+    def restart(self) -> None:
+        """Forget the previous training: another one starts."""
+        self.data.restart()
+        self.facts.restart()
 
     def forget_step(self) -> None:
-        """Forget what belongs to the step that has ended."""
+        """Forget the step that has ended."""
         self.parameters.forget_step()
         self.outputs.forget_step()

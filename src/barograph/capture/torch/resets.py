@@ -1,7 +1,7 @@
 """Checks whether a script resets its gradients between optimizer steps.
 
-One small parameter stands for all. At the beginning of a backward pass its gradient must once have been None or
-zero since the optimizer's step before; when and how the script did that is its own affair.
+One small parameter represents all. Its gradient must have been None or zero at the start of a backward pass since the
+optimizer's previous step; when and how the script did that does not matter.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import local
 
 _SMALLEST = 8
-"""Elements below which a gradient may be zero by chance; larger ones are taken first."""
+"""A gradient with fewer elements may be zero by chance; larger ones are preferred."""
 
 _LARGEST = 1 << 16
 _LOOKS = {"cpu": 32}
 _LOOKS_ON_A_DEVICE = 3
-"""Looks into a gradient after which the same circumstances are held to mean the same."""
+"""Number of reads of a gradient on a device after which the same sequence of events is taken to mean the same."""
 
 _STEPS_TO_ANOTHER = 8
 
@@ -29,11 +29,11 @@ class _Watch:
     """The representative parameter of an optimizer, with its gradient after the last step.
 
     Attributes:
-        parameter: Weakly.
-        reset: Since then its gradient was seen to be None or zero.
-        backwards: Backward passes that have begun since.
-        missed_at: How many had been missed by then.
-        age: Steps it has been watched for.
+        parameter: Weak reference.
+        reset: Its gradient was None or zero since then.
+        backwards: Number of backward passes since then.
+        missed_at: Number of unobserved backward passes at that time.
+        age: Number of steps it has been watched.
     """
 
     __slots__ = ("_found", "_gradient", "_version", "age", "backwards", "missed_at", "parameter", "reset")
@@ -45,19 +45,19 @@ class _Watch:
         self.begin(parameter.grad, missed)
 
     def begin(self, gradient: torch.Tensor | None, missed: int) -> None:
-        """Remember the gradient as a step leaves it."""
+        """Remember the gradient after a step."""
         self.reset, self.backwards, self.missed_at = False, 0, missed
         self._gradient, self._version = (0, 0) if gradient is None else (id(gradient), gradient._version)
 
     def look(self) -> None:
-        """Look at the gradient as a backward pass begins."""
+        """Check the gradient at the start of a backward pass."""
         parameter = self.parameter()
         gradient = None if parameter is None else parameter.grad
         if gradient is None:
             self.reset = True
             return
-        # Content is what counts: a version also counts up where gradients are added or clipped, and not for
-        # `grad.data.zero_()`. But what it says recurs from step to step, so a device is asked a few times only.
+        # Content decides: a version also increases when gradients are accumulated or clipped, but not for
+        # `grad.data.zero_()`. The same events recur each step, so a device is read only a few times.
         untouched = id(gradient) == self._gradient and gradient._version == self._version
         circumstances = (min(self.backwards, 2), untouched)
         found, times = self._found.get(circumstances, (False, 0))
@@ -72,7 +72,7 @@ class GradientResets:
     """Watches a script's optimizers.
 
     Attributes:
-        missed: Backward passes that nobody looked at; those who do not look count them here.
+        missed: Number of unobserved backward passes, counted by the callers that skip them.
     """
 
     def __init__(self) -> None:
@@ -80,17 +80,17 @@ class GradientResets:
         self._watches: dict[str, _Watch] = {}
 
     def backward_begins(self) -> None:
-        """Look at every gradient that was not seen reset yet."""
+        """Check every gradient that has not been reset yet."""
         for watch in self._watches.values():
             watch.backwards += 1
             if not watch.reset:
                 watch.look()
 
     def step_ended(self, label: str, slots: Sequence[Slot]) -> float | None:
-        """Return whether gradients were kept since the optimizer's step before, and begin anew.
+        """Return whether gradients were kept since the optimizer's previous step, and restart.
 
         Returns:
-            1.0: kept; 0.0: reset; None: it is the first step, or not all was seen since.
+            1.0: kept; 0.0: reset; None: it is the first step, or not everything was observed.
         """
         watch = self._watches.get(label)
         parameter = None if watch is None else watch.parameter()
@@ -105,7 +105,7 @@ class GradientResets:
         return kept
 
     def _choose(self, label: str, slots: Sequence[Slot], watch: _Watch | None) -> None:
-        """Watch a parameter that has a gradient, in place of one that has none or is gone."""
+        """Choose a parameter with a gradient, if the current one has none or is gone."""
         if watch is not None and watch.age < _STEPS_TO_ANOTHER:
             watch.age += 1
             watch.begin(None, -1)
@@ -118,7 +118,7 @@ class GradientResets:
 
 
 def _chosen(slots: Sequence[Slot]) -> torch.Tensor | None:
-    """Return a small parameter that has a gradient; None where none has one."""
+    """Return a small parameter that has a gradient; None if none has."""
     usable = [slot.parameter for slot in slots if slot.parameter.grad is not None]
     small = [parameter for parameter in usable if _SMALLEST <= local(parameter).numel() <= _LARGEST]
     return min(small or usable, key=lambda parameter: abs(local(parameter).numel() - _SMALLEST), default=None)

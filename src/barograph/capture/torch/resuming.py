@@ -1,12 +1,12 @@
 """Brings a restarted script to the position of a checkpoint, and restores its state there.
 
-The script runs as always. Of each pass over a loader that was begun before, it gets one batch and then the end: so its
-own loops count on, whatever they do once a pass, and what they use after a loop is there. Where it asks for the second
-batch of the pass in which the checkpoint was saved, models, optimizers, schedulers, the place in the data, the script's
-own variables and all generators are put back, and the loader goes on with the batch that was next.
+The script runs as usual. Of each pass over a loader that started before the checkpoint, it gets one batch and then the
+end: so its own loops keep counting, whatever they do once per pass, and the variables used after a loop exist. When it
+requests the second batch of the pass in which the checkpoint was saved, models, optimizers, schedulers, the position in
+the data, the script's own variables and all generators are restored, and the loader continues with the next batch.
 
-What the script prints meanwhile to its standard output is not shown, and what it hands to `torch.save` is not written:
-it would say and keep what is not so.
+Until then, the script's standard output is not shown, and its calls of `torch.save` write nothing: they would show and
+store wrong values.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class PassedOver:
     """The iterator a script gets over a loader until its training resumes.
 
     Args:
-        resuming: Knows when that is.
-        loader: Which loader.
-        name: Of the pass.
+        resuming: Determines when that is.
+        loader: The loader.
+        name: Name of the pass.
     """
 
     def __init__(self, resuming: Resuming, loader: Any, name: PassName) -> None:
@@ -79,19 +79,19 @@ class PassedOver:
 
 
 class Resuming:
-    """Brings the script to its checkpoint.
+    """Restores the checkpoint of the script.
 
     Args:
-        checkpoint: From which it goes on.
-        order: As it was given.
-        names: The models, which become known on the way.
-        optimizers: Likewise.
+        checkpoint: The checkpoint.
+        order: The order to resume.
+        names: The models, which are discovered on the way.
+        optimizers: The optimizers, which are discovered on the way.
         loaders: Names passes.
-        arrived: Called once everything is back, with the passes that go on, by their iterators.
-        feeding: Hears what is drawn from them on the way there.
+        arrived: Called once everything is restored, with the passes that continue, by their iterators.
+        feeding: Is notified of indices drawn on the way.
 
     Attributes:
-        over: The training goes on, or never will.
+        over: The training continues, or never will.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Resuming:
         self._pid = os.getpid()
 
     def install(self) -> None:
-        """Begin to take the script there."""
+        """Start to restore the checkpoint."""
         self._notes += put_settings(self._content)
         original = DataLoader.__iter__
         self._iterate = lambda loader: StepsIterator(loader) if isinstance(loader, Steps) else original(loader)
@@ -133,25 +133,25 @@ class Resuming:
         self._undo += [handle.remove for handle in handles]
 
     def ends(self) -> None:
-        """Note that the script has ended: where it did not come to its checkpoint, that is said."""
+        """Note that the script has ended: report if it did not reach its checkpoint."""
         if not self.over and os.getpid() == self._pid and not self._is_said():
             self._undo_all()
             self._say(ResumeResult(self._checkpoint.steps, _ENDED_BEFORE))
 
-    # What the script does on the way
+    # Until the script reaches its checkpoint
 
     def begins(self, loader: Any) -> PassedOver:
-        """Return what a script gets for an iterator over a loader."""
+        """Return the iterator over a loader that a script gets."""
         self._quiet()
         passed = PassedOver(self, loader, self._loaders.begins(loader))
         self._under_way[passed.name] = passed
         return passed
 
     def next_of(self, passed: PassedOver) -> Any:
-        """Return the one batch of a pass that is passed over; where the training goes on, nothing.
+        """Return the one batch of a skipped pass; nothing if the training continues here.
 
         Raises:
-            StopIteration: It has had that.
+            StopIteration: The script already got that batch.
         """
         if passed.given == 0:
             passed.given = 1
@@ -169,7 +169,7 @@ class Resuming:
         return self._batches[key][1]
 
     def _forward_begins(self, module: torch.nn.Module, args: Any) -> None:
-        # As the integration does it, so that all are called the same as then.
+        # As the integration does it, so that all labels are the same as before.
         if self._names.module(module) is None and next(module.parameters(), None) is not None:
             self._names.add_root(module)
         if not self._names.frozen:
@@ -193,7 +193,7 @@ class Resuming:
 
         self._undo.append(speak)
 
-    # Where its training goes on
+    # At the checkpoint
 
     def _arrive(self, passed: PassedOver, frame: FrameType) -> None:
         try:
@@ -232,7 +232,7 @@ class Resuming:
         return going_on
 
     def _follow_loaders(self) -> None:
-        """Have the data trace hear what is drawn, also ahead by workers: all that comes later rests on it."""
+        """Notify the data trace of draws, including those ahead by workers: later entries depend on them."""
         draw, give = _BaseDataLoaderIter._next_index, _BaseDataLoaderIter.__next__
 
         def next_index(iterator: Any) -> Any:
@@ -251,11 +251,11 @@ class Resuming:
         raise SystemExit(EXIT_STOPPED)
 
     def say(self, proof: str = "") -> None:
-        """Tell whoever gave the order that the training goes on, and how that was proved."""
+        """Report to the sender of the order that the training continues, and how that was verified."""
         self._say(ResumeResult(self._checkpoint.steps, notes=tuple(self._notes), proof=proof))
 
     def _is_said(self) -> bool:
-        """Return whether another process has come to the checkpoint: this one was to load its data."""
+        """Return whether another process has reached the checkpoint: this one only loads its data."""
         return bool(self._order.result) and Path(self._order.result).exists()
 
     def _say(self, result: ResumeResult) -> None:
@@ -281,24 +281,24 @@ class Resuming:
 def begin_resuming(
     integration: TorchIntegration, store: Store, order: ResumeOrder, begun: Callable[[Resuming], None]
 ) -> None:
-    """Take a script to its checkpoint, and have the integration record it from there on.
+    """Restore a script's checkpoint, and record from there on.
 
-    Of several workers each goes on from its own part; one that the script has started by itself does so once it has
-    joined the others. What is none of them, as the process that starts them, has no part to go on from; should it
-    train all the same, it is ended.
+    Each of several workers continues from its own part; a worker that the script starts itself does so once it has
+    joined the others. A process that is not a worker, such as the one that starts them, has no part; if it trains
+    anyway, it is ended.
 
     Args:
         integration: Not yet installed.
-        store: The run's.
-        order: As it was given.
-        begun: Called with what takes the script there.
+        store: Store of the run.
+        order: The order to resume.
+        begun: Called with the object that restores the checkpoint.
 
     Raises:
-        ResumeFailed: There is no such checkpoint, or nothing can go on from it.
+        ResumeFailed: There is no such checkpoint, or it cannot be resumed.
         DamagedChunk, StoreError: It cannot be read.
     """
     rank, world_size = integration.session.worker.rank
-    # Before anything is read: threads of the store's would be missing in workers that are forked of this process.
+    # Before anything is read: forked workers would lack the store's threads.
     if order.workers != world_size:
         text = f"The checkpoint was saved by {order.workers} workers, but here {_are(world_size)}. Start as many."
         if world_size > 1 or not distributed.is_available() or distributed.is_initialized():
@@ -354,7 +354,7 @@ def _from_checkpoint(
     resuming = Resuming(checkpoint, order, integration.names, integration.optimizers, checkpointer.loaders, arrived,
                         integration.feeding)
     integration.feeding.resume(resuming)
-    # Nothing is recorded on the way, whatever the script hands over.
+    # Nothing is recorded on the way, whatever the script passes.
     integration.hooks.place.begin_own_work()
     session.script.pass_over(True)
     resuming.install()
@@ -362,7 +362,7 @@ def _from_checkpoint(
 
 
 def refuse(order: ResumeOrder, text: str) -> NoReturn:
-    """End this process before it trains from the beginning: it was to go on.
+    """End this process before it trains from the beginning instead of resuming.
 
     Raises:
         SystemExit: Always.

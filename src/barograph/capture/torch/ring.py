@@ -1,4 +1,4 @@
-"""The latest steps, kept in full: a finding refers to a past step, whose weights have changed since."""
+"""The latest steps, kept completely: a finding refers to a past step, whose weights have changed since."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Taken:
     """A step, copied right before its update.
 
     Attributes:
-        head: Of which step, and why.
-        content: What it was made of, packed; without the script, which stays the same.
-        packer: Holds the copies of its tensors, and what it keeps apart.
+        head: Its step number, and the reason.
+        content: Its packed content without the script, which does not change.
+        packer: Has the copies of its tensors, and objects stored apart.
     """
 
     head: CapsuleHead
@@ -30,7 +30,7 @@ class Ring:
     """Keeps the last steps of each optimizer.
 
     Args:
-        steps: How many of each; 0: none.
+        steps: Number of steps per optimizer; 0: none.
     """
 
     def __init__(self, steps: int) -> None:
@@ -42,10 +42,10 @@ class Ring:
         return self._steps > 0
 
     def keep(self, taken: Taken) -> None:
-        """Keep a step, and let go of the oldest where there are enough."""
+        """Keep a step, and release the oldest if there are enough."""
         self._kept.setdefault(taken.head.optimizer, deque(maxlen=self._steps)).append(taken)
 
     def find(self, step: int, optimizer: str) -> Taken | None:
-        """Return a step of an optimizer ("": of whichever); None where it is not kept, or no more."""
+        """Return a step of an optimizer ("": of any); None if it is not available."""
         of = [kept for label, kept in self._kept.items() if optimizer in ("", label)]
         return next((taken for kept in of for taken in kept if taken.head.step == step), None)

@@ -21,13 +21,13 @@ class ScalerListener:
 
     Args:
         hooks: State shared by the hooks.
-        optimizers: Of the script.
+        optimizers: Optimizers of the script.
         stepping: Knows whether the scaler made the optimizer step.
         bounds: Ends steps.
-        facts: Knows the scaler and the schedulers.
-        forwards: Knows which optimizers train what is recorded.
-        light: Collects steps of which only numbers are taken.
-        recorder: Checks steps; None: nobody does.
+        facts: Has the scaler and the schedulers.
+        forwards: Knows which optimizers train recorded models.
+        light: Collects steps with only numbers.
+        recorder: Checks steps; None: off.
 
     Attributes:
         hooks: See above.
@@ -54,7 +54,7 @@ class ScalerListener:
         self._stepping.scaler_begins(self._stepping.behind(optimizer))
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
-        """Record a step that the scaler skipped: no hook of the optimizer fired."""
+        """Record a step that the scaler skipped: no hook of the optimizer was called."""
         session = self.hooks.session
         optimizer = self._stepping.behind(optimizer)
         if (self._stepping.scaler_skipped(optimizer) and scaler.is_enabled()
@@ -68,14 +68,14 @@ class ScalerListener:
 
     @entry_point("checking a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
-        if self._recorder is not None and not self._forwards.is_strange(optimizer):
+        if self._recorder is not None and not self._forwards.trains_unknown_model(optimizer):
             self._forwards.settle_names()
             self._recorder.scaler_skipped(self._optimizers.entry(optimizer), scaler, self._facts.schedulers)
 
     @entry_point("recording a skipped step")
     def _end_skipped(self, optimizer: Any) -> None:
-        if not self._forwards.is_strange(optimizer):
+        if not self._forwards.trains_unknown_model(optimizer):
             self._forwards.settle_names()
-            # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
+            # Its gradients are not checked and its weights have not changed: due records are made at the next step.
             self._facts.step_ended(self._optimizers.entry(optimizer), 0, skipped=True)
             self._bounds.end(self._optimizers.entry(optimizer), skipped=True, took=False)

@@ -20,11 +20,11 @@ class SchedulerBook:
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def stepped(self, scheduler: Any) -> None:
-        """Note one step of a scheduler; the one that it makes when it is made is none."""
+        """Note one step of a scheduler, except the one in its constructor."""
         if getattr(scheduler, "_is_initial", False):
             return
         if scheduler not in self._steps:
-            # Of one that came with a checkpoint: the steps before.
+            # Steps before the checkpoint, for a loaded scheduler.
             epoch = getattr(scheduler, "last_epoch", 1)
             self._steps[scheduler] = max(0, int(epoch) - 1) if isinstance(epoch, int) else 0
         self._steps[scheduler] += 1
@@ -41,17 +41,17 @@ class SchedulerBook:
 
 
 def _is_of(scheduler: Any, optimizer: Any) -> bool:
-    """Return whether a scheduler was made for an optimizer, or for what a library has wrapped it in."""
+    """Return whether a scheduler belongs to an optimizer, or to its wrapper by a library."""
     own = getattr(scheduler, "optimizer", None)
-    # As those of Accelerate and Lightning, each calls what it wraps `optimizer`.
+    # Wrappers such as those of Accelerate and Lightning name the wrapped optimizer `optimizer`.
     return own is optimizer or (own is not None and getattr(own, "optimizer", None) is optimizer)
 
 
 def horizon(scheduler: Any) -> float | None:
-    """Return how many steps a scheduler was made for; None where it goes on for ever or does not say.
+    """Return the number of steps for which a scheduler was made; None if unlimited or unknown.
 
-    That is the length of a schedule that has one, the last milestone, ten times `step_size`, or the steps in
-    which an exponential decay comes down to a thousandth.
+    That is the length of a finite schedule, the last milestone, ten times `step_size`, or the number of steps in which
+    an exponential decay reaches 0.001.
 
     Example:
         >>> import torch
@@ -73,7 +73,7 @@ def horizon(scheduler: Any) -> float | None:
         case lr_scheduler.PolynomialLR():
             return float(scheduler.total_iters)
         case lr_scheduler.SequentialLR():
-            # What comes last may go on for ever.
+            # The last one may be unlimited.
             last = horizon(scheduler._schedulers[-1])
             return None if last is None else scheduler._milestones[-1] + last
         case lr_scheduler.ChainedScheduler():

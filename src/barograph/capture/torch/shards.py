@@ -1,7 +1,7 @@
 """Parts of tensors split over workers: one worker's part, and how to rebuild the tensor.
 
-FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know of what they are a part. FSDP1 keeps all weights
-of a module end to end in one flat parameter, of which each worker holds a plain piece.
+FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know their position in the full tensor. FSDP1 keeps
+all weights of a module in one flat parameter, of which each worker has a contiguous piece.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from barograph.errors import NotPlain
 
 
 def is_distributed(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a DTensor, split over workers or the same on all."""
+    """Return whether a tensor is a DTensor, split over workers or replicated."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
 def part_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what this worker holds of a tensor, also where another holds the same."""
+    """Return this worker's part of a tensor, even if another worker has the same."""
     if not is_distributed(tensor):
         return tensor
     with torch.no_grad():
@@ -31,21 +31,21 @@ def part_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
-    """Return the state of a model as it lies in this worker's memory, its tensors themselves.
+    """Return the state of a model in this worker's memory: the tensors themselves.
 
-    FSDP1's own state dict gathers the weights of all workers, and each would wait there for the others.
+    FSDP1's own state dict gathers the weights of all workers, and would make each wait for the others.
     """
     if has_flat_parts(module):
         return {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return dict(module.state_dict(keep_vars=True))
 
 
-def said_of(tensor: Any, name: str) -> dict[str, Any]:
-    """Return how a DTensor is made of its parts, as plain data.
+def layout_of(tensor: Any, name: str) -> dict[str, Any]:
+    """Return the layout of a DTensor as plain data.
 
     Args:
         tensor: A DTensor.
-        name: Of it, for messages.
+        name: Its name, for messages.
 
     Raises:
         NotPlain: It is split in another way than along an axis, or not reduced yet.
@@ -57,40 +57,40 @@ def said_of(tensor: Any, name: str) -> dict[str, Any]:
             raise NotPlain(f"{name} is split over workers as {kind} says")
         placements.append(int(placement.dim) if kind == "Shard" else None)
     return {"size": list(tensor.shape), "strides": list(tensor.stride()), "axes": placements,
-            "mesh": _said_of_mesh(tensor.device_mesh)}
+            "mesh": _mesh_layout(tensor.device_mesh)}
 
 
-def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any], where: str) -> torch.Tensor:
+def whole_of(part: torch.Tensor, layout: Mapping[str, Any], meshes: Iterable[Any], where: str) -> torch.Tensor:
     """Return the DTensor of which a tensor is this worker's part.
 
     Args:
-        part: It.
-        said: What `said_of` returned.
-        meshes: Of workers, that the script has made.
-        where: What is read, for messages.
+        part: This worker's part.
+        layout: Result of `layout_of`.
+        meshes: Device meshes of the script.
+        where: Source of the data, for messages.
 
     Raises:
         NotPlain: The script has made no such mesh.
     """
-    mesh = next((mesh for mesh in meshes if _said_of_mesh(mesh) == said["mesh"]), None)
+    mesh = next((mesh for mesh in meshes if _mesh_layout(mesh) == layout["mesh"]), None)
     if mesh is None:
-        over = " × ".join(map(str, said["mesh"]["shape"]))
+        over = " × ".join(map(str, layout["mesh"]["shape"]))
         raise NotPlain(f"It holds parts of tensors split over {over} workers; the script has no such split "
                        f"({where}).")
-    # Loaded already by whoever has made a mesh; by no other training.
+    # Already loaded if the script has made a mesh.
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
-    placements = [Replicate() if axis is None else Shard(axis) for axis in said["axes"]]
-    return DTensor.from_local(part, mesh, placements, run_check=False, shape=torch.Size(said["size"]),
-                              stride=tuple(said["strides"]))
+    placements = [Replicate() if axis is None else Shard(axis) for axis in layout["axes"]]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=torch.Size(layout["size"]),
+                              stride=tuple(layout["strides"]))
 
 
 def meshes_of(tensors: Iterable[torch.Tensor]) -> list[Any]:
-    """Return the meshes of workers that tensors are spread over, each once."""
+    """Return the distinct device meshes of tensors."""
     return list({id(mesh): mesh for tensor in tensors
                  if is_distributed(tensor) and (mesh := tensor.device_mesh) is not None}.values())  # type: ignore[attr-defined]
 
 
-def _said_of_mesh(mesh: Any) -> dict[str, Any]:
+def _mesh_layout(mesh: Any) -> dict[str, Any]:
     names: Sequence[str] | None = mesh.mesh_dim_names
     return {"shape": list(mesh.shape), "names": None if names is None else list(names)}

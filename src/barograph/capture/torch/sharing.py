@@ -1,7 +1,7 @@
 """Collective decisions of workers that train one model: they withhold an update together.
 
-One all-reduce of two numbers a step, over the group in which the model's gradients are reduced; two of FSDP1's hybrid
-sharding, which has a group for the pieces and one for their copies.
+One all-reduce of two numbers per step, over the group in which the model's gradients are reduced; two with FSDP1's
+hybrid sharding, which has a group for the pieces and one for their replicas.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import is_shard
 
 _WRAPPERS = frozenset({"DistributedDataParallel", "FullyShardedDataParallel"})
-"""They know in which group of workers gradients are reduced."""
+"""Wrapper classes that know the group of workers in which gradients are reduced."""
 
 Share = Callable[[float, float], tuple[float, float]]
-"""Takes how gravely the step is to be held here (0: not), and the norm of the gradients here; returns the same of all
+"""Takes the severity of withholding the step here (0: do not), and the norm of the gradients here; returns both for all
 workers."""
 
 
 def sharing(modules: Iterable[nn.Module | None], slots: Sequence[Slot]) -> Share | None:
-    """Return how the workers of a training come to know of each other; None where one works alone.
+    """Return the function with which the workers of a training agree; None for a single worker.
 
     Args:
-        modules: That were called.
+        modules: Modules that were called.
         slots: Parameters of the optimizer.
     """
     if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
@@ -37,7 +37,7 @@ def sharing(modules: Iterable[nn.Module | None], slots: Sequence[Slot]) -> Share
     called = [module for module in modules if module is not None]
     wrapped = next((module for module in called if type(module).__name__ in _WRAPPERS), None)
     if wrapped is None and any(slot.piece is not None for slot in slots):
-        wrapped = next(filter(None, map(wrapped_within, called)), None)  # parts of a model were wrapped, not the whole
+        wrapped = next(filter(None, map(wrapped_within, called)), None)  # parts of a model were wrapped, not all of it
     split = any(slot.piece is not None or is_shard(slot.parameter) for slot in slots)
     if not split and wrapped is None:
         return None
@@ -46,7 +46,7 @@ def sharing(modules: Iterable[nn.Module | None], slots: Sequence[Slot]) -> Share
     device = next((slot.parameter.device for slot in slots), torch.device("cpu"))
 
     def share(grave: float, norm: float) -> tuple[float, float]:
-        # Of parts the squares add up; of replicas, which are the same, the greatest stands for all.
+        # Squared norms of parts are summed; for identical replicas, use the maximum.
         size = norm if not split else norm * norm
         numbers = torch.tensor([grave, size if math.isfinite(size) else 0.0], dtype=torch.float32, device=device)
         reduced: Any = distributed.ReduceOp.SUM if split else distributed.ReduceOp.MAX

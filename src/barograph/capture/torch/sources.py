@@ -1,4 +1,4 @@
-"""Sample names: what the data set or the user calls a sample of an index. Reads only names."""
+"""Sample names: how the data set or the user names the sample of an index. Reads only names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from torch.utils.data import ConcatDataset, Subset
 
 Source = Callable[[int], object]
-"""Returns what a sample is called, by its index; None where that is not known."""
+"""Returns the name of a sample by its index; None if unknown."""
 
 _LISTS = ("samples", "imgs", "images", "files", "paths", "filenames", "image_files", "image_paths")
-"""Where data sets of the field keep the paths of their files, alone or as the first of a pair."""
+"""Common attributes of data sets that contain file paths, alone or as the first of a pair."""
 
 _MOST_PATH_CHARS = 512
 _MOST_ENDING_CHARS = 8
 
 
 def source_of(dataset: Any) -> Source | None:
-    """Return what names the samples of a data set; None where nothing does.
+    """Return a function that names the samples of a data set; None if there is none.
 
-    A method `source(index)` of the data set goes before lists of paths; parts and wholes are looked through.
+    A method `source(index)` of the data set precedes lists of paths; subsets and concatenations are supported.
     """
-    # By the class: whoever hands on what it lacks to another object would answer to any name.
+    # On the class: an object that delegates missing attributes may respond to any name.
     if callable(getattr(type(dataset), "source", None)):
         own: Source = dataset.source
         return own
@@ -38,7 +38,7 @@ def source_of(dataset: Any) -> Source | None:
 
 
 def names_in(batch: Any) -> list[str]:
-    """Return the names that a batch itself holds, as WebDataset gives them; none where it holds none.
+    """Return the names in a batch, in the format of WebDataset; empty without any.
 
     `__url__` is the file of many samples, `__key__` the sample in it: `FILE#KEY`.
 
@@ -75,7 +75,7 @@ def _of_several(dataset: ConcatDataset[Any]) -> Source | None:
 
 
 def _of_paths(dataset: Any) -> Source | None:
-    # What the data set or its class has as its own, not what it computes when it is asked.
+    # Attributes of the data set or its class, not computed ones.
     for name in _LISTS:
         paths = inspect.getattr_static(dataset, name, None)
         if isinstance(paths, list | tuple) and paths and _path_in(paths[0]):
@@ -89,12 +89,12 @@ def _path_source(paths: Sequence[Any], root: Any) -> Source:
 
 
 def _path_in(item: Any) -> str:
-    """Return the path that an item of a list is, or has as its first part; "" where there is none."""
+    """Return the path in an item of a list (the item or its first part); "" without one."""
     first = item[0] if isinstance(item, list | tuple) and item else item
     if not isinstance(first, str | os.PathLike):
         return ""
     text = os.fspath(first)
     if not isinstance(text, str) or len(text) > _MOST_PATH_CHARS or "\n" in text:
-        return ""  # a text to learn from, say
+        return ""  # probably training text
     ending = os.path.splitext(text)[1][1:]
     return text if ending.isalnum() and len(ending) <= _MOST_ENDING_CHARS else ""

@@ -1,6 +1,6 @@
 """Infers from the script's variables and calls which data set it evaluates on, and where.
 
-Looked at in evaluations alone. Nothing is kept of what the variables hold but the word that names a set.
+Used only in evaluations. Of the variables, only the word that names a set is kept.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Sight:
     """The script's variables and position at a call of a model.
 
     Attributes:
-        site: The calls that led here: code and line of each function of the script, the innermost first.
-        named: Variables that hold the name of a set: "train", "val".
-        bound: Variables that hold data which another variable names: `data`, which is `train_data`.
-        source: What names the loader that feeds this; "": nothing does.
+        site: The call stack: code and line of each function of the script, innermost first.
+        named: Variables that contain the name of a set: "train", "val".
+        bound: Variables whose data has another variable's name: `data`, which is `train_data`.
+        source: Name of the current loader; "": unknown.
     """
 
     site: tuple[tuple[Any, int], ...] = ()
@@ -54,14 +54,14 @@ class Sight:
 
 
 def look(loader: Any = None) -> Sight:
-    """Return what is seen of the script now.
+    """Return the script's current variables and position.
 
     Args:
-        loader: That gave the last batch; None: not known.
+        loader: Loader of the last batch; None: unknown.
     """
     site: list[tuple[Any, int]] = []
     named: dict[Variable, str] = {}
-    # By identity, the sets that an object is named for, and the outermost call in which it is.
+    # By identity: the sets whose names an object has, and the outermost call that has it.
     names_of: dict[int, set[str]] = {}
     named_at: dict[int, int] = {}
     others: list[tuple[Variable, int, int]] = []
@@ -72,32 +72,32 @@ def look(loader: Any = None) -> Sight:
             continue
         for name, value in list(variables.items()):
             if type(value) is str:
-                # A script may hold megabytes of text.
+                # A script may have megabytes of text.
                 if len(value) <= _LONGEST_WORD and (word := _WORDS.get(value.lower())) is not None:
                     named[frame.f_code, name] = word
             elif _is_data(value):
-                if (word := word_in(name)) is not None:
+                if (word := set_named(name)) is not None:
                     names_of.setdefault(id(value), set()).add(word)
                     named_at[id(value)] = depth
                 else:
                     others.append(((frame.f_code, name), id(value), depth))
         for name, value in list(_attributes(variables.get("self")).items()):
-            if _is_data(value) and (word := word_in(name)) is not None:
+            if _is_data(value) and (word := set_named(name)) is not None:
                 names_of.setdefault(id(value), set()).add(word)
                 named_at[id(value)] = depth
     only = {number: words.pop() for number, words in names_of.items() if len(words) == 1}
     bound = {variable: only[number] for variable, number, depth in others
-             # What a caller calls `x`, and a function called `train`, says nothing of what is evaluated.
+             # A caller's `x`, or a function named `train`, does not show what is evaluated.
              if number in only and named_at[number] >= depth}
     return Sight(tuple(site), named, bound, only.get(id(loader), "") if loader is not None else "")
 
 
-def word_in(name: str) -> str | None:
-    """Return which set a variable is of by its name; None where that does not tell.
+def set_named(name: str) -> str | None:
+    """Return the set that a variable's name refers to; None if unclear.
 
     Example:
-        >>> word_in("val_loader"), word_in("X_train"), word_in("testset"), word_in("train_test_split"), word_in("data")
-        ('val', 'train', 'test', None, None)
+        >>> [set_named(name) for name in ("val_loader", "X_train", "testset", "train_test_split", "data")]
+        ['val', 'train', 'test', None, None]
     """
     found = {word for part in _PART.findall(name) if (word := _word_of(part.lower())) is not None}
     return found.pop() if len(found) == 1 else None
@@ -113,7 +113,7 @@ def _word_of(part: str) -> str | None:
 def _is_data(value: Any) -> bool:
     if isinstance(value, torch.Tensor | np.ndarray):
         return value.ndim > 0
-    if type(value) in (list, tuple):  # of batches, or of samples: a list of losses is none
+    if type(value) in (list, tuple):  # of batches or samples, not a list of losses
         return bool(value) and isinstance(value[0], torch.Tensor | np.ndarray | list | tuple)
     return isinstance(value, DataLoader | Dataset)
 
@@ -124,7 +124,7 @@ def _attributes(item: Any) -> Mapping[str, Any]:
 
 
 def _frames_of_script() -> Iterator[FrameType]:
-    """Yield the frames of functions that are neither ours nor a library's, the innermost first."""
+    """Yield the frames of functions outside Barograph and libraries, innermost first."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_MOST_FRAMES):
         if frame is None:

@@ -1,6 +1,6 @@
 """The packed state of a training: models, optimizers, scaler, schedulers, random states.
 
-What a capsule and a checkpoint have in common; `putting_back.py` is the way back.
+Shared by capsules and checkpoints; `putting_back.py` restores it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ def packed_model(
     module: nn.Module, label: str, packer: Packer, *, buffers: Mapping[str, torch.Tensor],
     weights: Mapping[int, torch.Tensor] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a model as it stands.
+    """Return the current state of a model.
 
     Args:
-        module: Without its wrappers.
-        label: Of it.
+        module: The model without wrappers.
+        label: Its label.
         packer: Packs.
-        buffers: By name; they stand for those that the model holds now.
-        weights: Likewise, by identity.
+        buffers: Buffers by name, instead of the current ones.
+        weights: Weights by identity, instead of the current ones.
 
     Raises:
-        NotPlain: Its state holds what is no plain data.
+        NotPlain: Its state contains a value that is not plain data.
     """
     state = {name: buffers.get(name, weights.get(id(value), value))
              for name, value in state_of(module).items()}
-    # Buffers that a state dict leaves out decide what comes out as well.
+    # Buffers outside the state dict affect outputs as well.
     more = {name: value for name, value in buffers.items() if name not in state}
     return {
         "class": class_of(module), "state": packer.pack(state, f"models/{label}"),
@@ -53,7 +53,7 @@ def packed_optimizers(optimizers: OptimizerBook, packer: Packer) -> dict[str, An
     """Return all optimizers that have stepped, by label.
 
     Raises:
-        NotPlain: The state of one holds what is no plain data.
+        NotPlain: The state of one contains a value that is not plain data.
     """
     return {
         entry.label: {"class": class_of(item), "state": packer.pack(_plain_groups(item), f"optimizers/{entry.label}")}
@@ -62,7 +62,7 @@ def packed_optimizers(optimizers: OptimizerBook, packer: Packer) -> dict[str, An
 
 
 def packed_scaler(scaler: Any, packer: Packer) -> Any:
-    """Return a gradient scaler; None where there is none."""
+    """Return a gradient scaler; None without one."""
     return None if scaler is None else packer.pack(scaler.state_dict(), "scaler")
 
 
@@ -73,7 +73,7 @@ def packed_schedulers(schedulers: Sequence[Any], packer: Packer) -> list[dict[st
 
 
 def packed_random(states: RandomStates | None, packer: Packer, name: str = "random") -> Any:
-    """Return where all generators stood; None where that was not asked."""
+    """Return the states of all generators; None if they were not taken."""
     if states is None:
         return None
     return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.cpu,
@@ -92,11 +92,11 @@ def class_of(item: Any) -> str:
 
 
 def _plain_groups(optimizer: Any) -> dict[str, Any]:
-    """Return an optimizer's state; fastai's has its settings in a list of its own class, and takes a plain one back."""
+    """Return an optimizer's state; fastai stores settings in its own list class, and accepts a plain list."""
     state = optimizer.state_dict()
     return {**state, "hypers": list(state["hypers"])} if "hypers" in state else state
 
 
 def _plain_state(scheduler: Any) -> dict[str, Any]:
-    """Return a scheduler's state without the functions that those of lambdas hold."""
+    """Return a scheduler's state without functions of lambda schedulers."""
     return {name: value for name, value in scheduler.state_dict().items() if name not in ("lr_lambdas", "anneal_func")}

@@ -1,4 +1,4 @@
-"""Begins and ends the steps of a training, whoever makes them."""
+"""Starts and ends the steps of a training, with any optimizer or none."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class StepBounds:
-    """Counts a step at its beginning, and publishes it at its end.
+    """Counts a step at its start, and publishes it at its end.
 
     Args:
         session: Publishes.
-        optimizers: Of the script.
-        phase: The step and the evaluation under way.
+        optimizers: Optimizers of the script.
+        phase: The current step and evaluation.
         recorders: Read tensors.
-        forwards: Listens to the next forward pass where that is needed.
-        feeding: Knows who saves checkpoints.
-        recorder: Keeps what a step is made of; None: nobody does.
+        forwards: Observes the next forward pass if needed.
+        feeding: Knows whether checkpoints are saved.
+        recorder: Keeps inputs of steps; None: off.
     """
 
     def __init__(
@@ -45,27 +45,27 @@ class StepBounds:
         self._refused = False
 
     def begin(self, entry: Entry, optimizer: Any = None) -> None:
-        """Begin a step.
+        """Start a step.
 
         Args:
-            entry: Of its optimizer.
-            optimizer: May have steps of a checkpoint behind it; None: it has none.
+            entry: Entry of its optimizer.
+            optimizer: The optimizer, which may have steps from a checkpoint; None: it has none.
         """
         counts = self._session.counts
         if entry.label not in counts.by_optimizer:
             counts.start_at(entry.label, 0 if optimizer is None else steps_loaded(optimizer))
-        # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
+        # Only now: an evaluation before the first step belongs to the checkpoint's steps.
         self._phase.end_evaluation()
         self._meet(entry)
 
     def _meet(self, entry: Entry) -> None:
-        """Note the first step of an optimizer: where one comes later, another training may have begun."""
+        """Note the first step of an optimizer: a later first step may start another training."""
         if not entry.meet():
             return
         counts = self._session.counts
         if counts.of_busiest > 0:
             if not entry.shares:
-                self._recorders.begin_anew()
+                self._recorders.restart()
                 counts.begin_training(entry.label if is_of_later_training(entry.label) else "")
             self._session.choice.look_closely(entry.label)
 
@@ -73,14 +73,14 @@ class StepBounds:
         """Publish a step of an optimizer.
 
         Args:
-            entry: Of it.
+            entry: Entry of the optimizer.
             skipped: Its update was withheld.
-            took: Tensors were read where any were due; without, what was due is due at the next step.
+            took: Due tensors were read; otherwise they are due at the next step.
         """
         self.publish(entry.label, self._optimizers.note_step(entry), skipped=skipped, took=took)
 
     def publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
-        """Publish a step under a label, and choose what is recorded of the next one, which has another perhaps."""
+        """Publish a step under a label, and choose what to record of the next one, which may have another label."""
         mask = self._allowance.close_step()
         self._recorders.data.end_step(mask if took else 0, self._phase.train)
         buffer, self._refused = self._phase.take_step(), False
@@ -90,18 +90,18 @@ class StepBounds:
         self._forwards.prepare(self._allowance.mask or 0)
 
     def let_others_follow(self, optimizer: Any) -> None:
-        """Let the flight recorder and what saves checkpoints know that a step has ended."""
+        """Notify the flight recorder and the checkpoint writer that a step has ended."""
         if self._recorder is not None:
             self._recorder.step_ended(optimizer)
         if self._feeding.checkpointer is not None:
             self._feeding.checkpointer.step_ended()
 
     def note_refused(self, refused: bool) -> None:
-        """Note whether a loss function refused what it was handed: the step may never end, and this may be why."""
+        """Note whether a loss function rejected its arguments: the step may never end, and this may be the cause."""
         self._refused |= refused
 
     def flush(self) -> None:
-        """Publish what is left when the run closes."""
+        """Publish the remaining records when the run closes."""
         self._phase.end_evaluation()
         if self._phase.train.tensors or self._refused:
             self._session.end_evaluation(self._phase.train, Mode.TRAIN)

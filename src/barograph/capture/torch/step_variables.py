@@ -1,7 +1,7 @@
 """The values of the script's variables at the start of a step, such as step numbers or labels.
 
-A loss may be made of more than what a loader gave and a model was called with. What is kept is plain: numbers, texts,
-and tensors and arrays that were given anew since the step before, by reference.
+A loss may depend on more than batches and arguments of a model. Kept are plain values: numbers, strings, and references
+to tensors and arrays assigned since the previous step.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MOST_BYTES = 64 * 2**20
 
 
 _NEVER_KEPT = (ModuleType, FunctionType, type, nn.Module)
-"""What most variables of a script are."""
+"""Types of most variables of a script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables of one running function, or of the object of a method.
+    """The variables of one running function, or of a method's object.
 
     Attributes:
-        where: File and name of the function, "train.py:fit"; "train.py:<module>" for those of the script itself; with
-            ".self": of the object.
-        values: By name.
+        where: File and name of the function: "train.py:fit"; "train.py:<module>" for the script itself; with ".self"
+            for the object.
+        values: Values by name.
     """
 
     where: str
@@ -51,7 +51,7 @@ class VariableWatch:
         self._before: dict[tuple[str, str], weakref.ref[Any]] | None = None
 
     def now(self) -> list[Variables]:
-        """Return what the variables of the script hold that may have changed since this was asked last."""
+        """Return the script's variables that may have changed since the last call."""
         seen: dict[tuple[str, str], weakref.ref[Any]] = {}
         found = []
         for where, holder in _holders():
@@ -64,7 +64,7 @@ class VariableWatch:
                 elif _is_data(value):
                     known = None if self._before is None else self._before.get((where, name))
                     seen[where, name] = weakref.ref(value)
-                    # At the first step all are new, and the script makes them again by itself.
+                    # At the first step all are new, and the script creates them again.
                     if self._before is not None and (known is None or known() is not value):
                         values[name] = value
             found.append(Variables(where, values))
@@ -73,11 +73,11 @@ class VariableWatch:
 
 
 def put_variables(wanted: Mapping[str, Mapping[str, Any]], differs: Callable[[Any, Any], bool]) -> None:
-    """Let variables of the script hold what they held; those that hold it already are left alone.
+    """Restore variables of the script; equal ones are unchanged.
 
     Args:
-        wanted: By `Variables.where`, and by name.
-        differs: Of what there is, and of what there was.
+        wanted: Values by `Variables.where`, and by name.
+        differs: Compares the current and the earlier value.
     """
     for where, holder in _holders(writes=True):
         for name, value in wanted.get(where, {}).items():
@@ -86,7 +86,7 @@ def put_variables(wanted: Mapping[str, Mapping[str, Any]], differs: Callable[[An
 
 
 def _holders(*, writes: bool = False) -> Iterator[tuple[str, MutableMapping[str, Any]]]:
-    """Yield the variables of each function of the script that runs, the innermost first, and of its object."""
+    """Yield the variables of each running function of the script, innermost first, and of its object."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -97,7 +97,7 @@ def _holders(*, writes: bool = False) -> Iterator[tuple[str, MutableMapping[str,
             owner = holder.get("self")
             yield where, holder
             if writes and holder is not frame.f_globals and sys.version_info < (3, 13):
-                # Until Python 3.13 what is written there reaches the function only so.
+                # Until Python 3.13 this is the only way to write them.
                 ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
             if owner is not None and not isinstance(owner, nn.Module) and hasattr(owner, "__dict__"):
                 yield f"{where}.self", vars(owner)

@@ -18,17 +18,17 @@ class Stepping:
         self._stepped_in_scaler: set[int] = set()
         self._stand_ins: dict[int, Any] = {}
         self.are_nested = False
-        """An optimizer was seen to make another one step."""
+        """An optimizer has made another one step."""
 
     @property
     def running(self) -> bool:
-        """Whether an optimizer's step runs."""
+        """Whether an optimizer's step is running."""
         return self._running() is not None
 
     def begins(self, optimizer: Any) -> bool:
-        """Note that a step begins; False if another optimizer makes it, whose step then is the step."""
+        """Note that a step starts; False if another optimizer calls it, whose step counts instead."""
         outer = self._running()
-        # A step that raised never ended: whether the other's still runs, only the stack tells.
+        # A step that raised never ended: only the stack shows whether the other's is still running.
         if outer is not None and outer is not optimizer and _is_on_stack(outer):
             self.are_nested = True
             return False
@@ -37,23 +37,23 @@ class Stepping:
         return True
 
     def ended(self, optimizer: Any) -> bool:
-        """Note that a step has ended; False if it was made by another optimizer."""
+        """Note that a step has ended; False if another optimizer called it."""
         if self._running() is not optimizer:
             return False
         self._running = _nobody
         return True
 
     def scaler_begins(self, optimizer: Any) -> None:
-        """Note that a gradient scaler is asked to make the optimizer step."""
+        """Note that a gradient scaler steps the optimizer."""
         self._stepped_in_scaler.discard(id(optimizer))
 
     def scaler_skipped(self, optimizer: Any) -> bool:
-        """Return whether the scaler did not make it step."""
+        """Return whether the scaler skipped the optimizer's step."""
         return id(optimizer) not in self._stepped_in_scaler
 
     @contextlib.contextmanager
     def standing_in(self, stand_in: Any, optimizer: Any) -> Iterator[None]:
-        """Have what a gradient scaler does with `stand_in`, in a `with` block, be what it does with the optimizer."""
+        """Attribute a gradient scaler's calls with `stand_in` to the optimizer, in a `with` block."""
         self._stand_ins[id(stand_in)] = optimizer
         try:
             yield
@@ -61,11 +61,11 @@ class Stepping:
             del self._stand_ins[id(stand_in)]
 
     def stand_in_steps(self, stand_in: Any) -> None:
-        """Note that a gradient scaler has made `stand_in` step: the optimizer itself will step later."""
+        """Note that a gradient scaler has stepped `stand_in`: the optimizer itself steps later."""
         self._stepped_in_scaler.add(id(self.behind(stand_in)))
 
     def behind(self, optimizer: Any) -> Any:
-        """Return the optimizer that another stands in for; itself where it does not."""
+        """Return the optimizer that `stand_in` represents; itself if none."""
         return self._stand_ins.get(id(optimizer), optimizer)
 
 

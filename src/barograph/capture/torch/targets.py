@@ -51,7 +51,7 @@ class TargetRecorder:
             self._session.seen.reasons[f"target {error}"] = f"targets of {name}: {error}"
 
     def class_numbers(self, name: str, given: LossArguments, buffer: StepBuffer) -> None:
-        """Look whether a distance is taken to the numbers of classes."""
+        """Check whether a distance to class numbers is computed."""
         target = given.target
         if not target.numel() or target.is_complex():
             return
@@ -60,10 +60,10 @@ class TargetRecorder:
         places = evenly(flat.numel(), _MOST_VALUES, flat.device)
         numbers = self._class_numbers.setdefault(name, ClassNumbers())
         values = wide(flat.clone() if places is None else flat[places])
-        gather(buffer, f"values of {name}", functools.partial(_tell_class_numbers, numbers, lone), values)
+        gather(buffer, f"values of {name}", functools.partial(_record_class_numbers, numbers, lone), values)
 
 
-def _tell_class_numbers(
+def _record_class_numbers(
     numbers: ClassNumbers, lone: bool, buffer: StepBuffer, values: NDArray[Any], training: bool
 ) -> None:
     numbers.note(values)
@@ -73,13 +73,13 @@ def _tell_class_numbers(
 
 
 def compare_with_input(given: LossArguments, fed: Fed, buffer: StepBuffer) -> None:
-    """Look whether the targets stand in what the model was fed.
+    """Check whether the model's input contains the targets.
 
     Args:
-        given: To the loss function.
-        fed: What the model was called with last: tokens are compared with tokens at the same place, the one
-            before and the one after; one target a sample with each of the sample's numbers.
-        buffer: Where to.
+        given: Arguments of the loss function.
+        fed: Last input of the model: tokens are compared with tokens at the same, previous and next position; one
+            target per sample with each number of the sample.
+        buffer: Destination.
     """
     target = given.target
     for tensor in fed.tensors.values():
@@ -112,13 +112,13 @@ def _compare_columns(target: torch.Tensor, tensor: torch.Tensor, buffer: StepBuf
     rows = max(_LEAST_ROWS, _MOST_COMPARED // columns.shape[1])
     columns, values = columns[:rows], target.reshape(-1, 1)[:rows].to(tensor.dtype)
     equal = (columns == values).sum(0)
-    # Where all targets are the same, a column that is so too tells nothing.
+    # If all targets are equal, an equal constant column proves nothing.
     varied = (values != values[0]).any().to(equal.dtype)
     known = torch.stack([varied, torch.full_like(varied, len(values))])
-    gather(buffer, f"columns of {columns.shape[1]}", _tell_columns, torch.cat([known, equal])[:, None])
+    gather(buffer, f"columns of {columns.shape[1]}", _record_columns, torch.cat([known, equal])[:, None])
 
 
-def _tell_columns(buffer: StepBuffer, counts: NDArray[Any], training: bool) -> None:
+def _record_columns(buffer: StepBuffer, counts: NDArray[Any], training: bool) -> None:
     varied, rows, *equal = counts.sum(1).tolist()
     if not varied:
         return

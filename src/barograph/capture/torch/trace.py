@@ -1,8 +1,7 @@
 """The data trace: the samples of each batch, and the batches of each step.
 
-Indices are drawn in the process that trains, whoever reads the samples then: they are noted as they are drawn, and
-found again by the number of the draw when the batch comes. The loader's order, its randomness and what it gives stay
-as they are.
+Indices are drawn in the training process, even if workers read the samples: they are noted when drawn, and found again
+by the number of the draw when the batch arrives. The loader's order, randomness and batches do not change.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from barograph.capture.torch.sources import Source, source_of
 from barograph.model.trace import BatchFed
 
 _MOST_WAITING = 4096
-"""Batches that are remembered between two steps: a long evaluation gives many, and feeds none."""
+"""Maximum number of batches remembered between steps: a long evaluation delivers many, and feeds no step."""
 
 
 class LoaderTrace:
     """Follows batches from the sampler to the step.
 
     Attributes:
-        source: The user's own function that names samples; None: the data set does, where it can.
-        dealt: Returns the order that another library has drawn for what torch reads as a stream; None: it has not.
+        source: The user's function that names samples; None: the data set names them, if it can.
+        dealt: Returns the order that another library drew for a stream; None: it did not.
     """
 
     def __init__(self) -> None:
         self.source: Source | None = None
         self.dealt: Callable[[Any], Dealt | None] = lambda dataset: None
-        # By the identity of the iterator, which is forgotten when that goes: much quicker than a weak dictionary.
+        # By the identity of the iterator, deleted with it: much faster than a weak dictionary.
         self._passes: dict[int, LoaderPass] = {}
         self._data: dict[int, tuple[weakref.ref[Any] | None, DataSet]] = {}
         self._labels: dict[str, int] = {}
@@ -44,22 +43,22 @@ class LoaderTrace:
         self._serial = self._feeding = 0
 
     def name_samples(self, source: Source) -> None:
-        """Have samples named by a function of the user's."""
+        """Name samples with a function of the user."""
         self.source = source
 
     def dealt_by(self, dealt: Callable[[Any], Dealt | None]) -> None:
-        """Ask `dealt` for the order that another library has drawn."""
+        """Get the order that another library drew from `dealt`."""
         self.dealt = dealt
 
-    # While the loader draws and gives
+    # While the loader draws and delivers
 
     def begins_pass(self, iterator: _BaseDataLoaderIter) -> bool:
-        """Return whether the draw that comes is the first of a pass."""
+        """Return whether the next draw is the first of a pass."""
         known = self._passes.get(id(iterator))
         return known is None or known.drawer is not iterator._sampler_iter
 
     def begin_pass(self, iterator: _BaseDataLoaderIter) -> None:
-        """Note that a pass begins, right before its first draw."""
+        """Note that a pass starts, before its first draw."""
         is_stream = iterator._dataset_kind == _DatasetKind.Iterable
         hint = None if is_stream else hint_for(iterator._index_sampler)
         dealt = self.dealt(iterator._dataset) if is_stream else None
@@ -72,16 +71,16 @@ class LoaderTrace:
         self._serial += 1
 
     def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
-        """Note what a sampler gave: the indices of one batch."""
+        """Note what a sampler returned: the indices of one batch."""
         current = self._passes.get(id(iterator))
         if current is not None:
             current.draw(iterator, drawn)
 
     def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
-        """Note that a batch came: `take` tells what it was made of.
+        """Note that a batch arrived: `take` returns its samples.
 
         Raises:
-            Exception: What names samples failed. It is not asked again in this pass; the batch is noted.
+            Exception: The function that names samples failed. It is not called again in this pass; the batch is noted.
         """
         self._came = None
         current = self._passes.get(id(iterator))
@@ -95,7 +94,7 @@ class LoaderTrace:
         failure = None
         try:
             made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
-        except Exception as error:  # noqa: BLE001 - the user's own function may raise anything; it is raised below
+        except Exception as error:  # noqa: BLE001 - the user's function may raise anything; raised again below
             failure = error
             current.name_no_more()
             made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
@@ -104,7 +103,7 @@ class LoaderTrace:
             raise failure
 
     def passed_over(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
-        """Note that a batch came which feeds no step; its samples are named when they come again."""
+        """Note a batch that feeds no step; its samples are named when they are delivered again."""
         current = self._passes.get(id(iterator))
         if current is None:
             return
@@ -115,25 +114,25 @@ class LoaderTrace:
             self._came = None
 
     def take(self) -> Traced | None:
-        """Return the batch that came last, once; None where it is not known, or one of an evaluation."""
+        """Return the batch that arrived last, once; None if unknown, or a batch of an evaluation."""
         came, self._came = self._came, None
         return came
 
     def feeds(self, traced: Traced) -> None:
-        """Note that the script has a batch from now on: it feeds the step that comes."""
+        """Note that the script gets a batch: it feeds the next step."""
         self._waiting.append(traced)
         self._last = traced.of.serial
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[0]
 
     def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
-        """Note which of the loader's workers read what was drawn before a pass began."""
+        """Note which of the loader's workers read the draws before a pass started."""
         current = self._passes.get(id(iterator))
         if current is not None:
             current.note_workers(iterator)
 
     def ended(self, iterator: _BaseDataLoaderIter) -> None:
-        """Note that a pass gave its last batch."""
+        """Note that a pass delivered its last batch."""
         current = self._passes.get(id(iterator))
         if current is not None:
             current.end()
@@ -154,15 +153,15 @@ class LoaderTrace:
         return batches
 
     def _training(self) -> list[Traced]:
-        """Return what has come since the last step, without the batches of an evaluation.
+        """Return what arrived since the last step, without the batches of an evaluation.
 
-        A pass that ended, or that nobody goes on with, and fed no step, was none of training: unless it came last.
+        A pass that ended or was abandoned without feeding a step was not training, unless it is the latest.
         """
         last = self._last
         return [item for item in self._waiting
                 if item.of.serial == last or item.of.number >= 0 or not (item.of.ended or item.of.alive() is None)]
 
-    # Small things
+    # Helpers
 
     def _data_of(self, dataset: Any) -> DataSet:
         reference, known = self._data.get(id(dataset), (None, None))
@@ -174,7 +173,7 @@ class LoaderTrace:
         try:
             reference = weakref.ref(dataset)
         except TypeError:
-            reference = None  # a list, say
+            reference = None  # a list, for example
         self._data[id(dataset)] = reference, found
         return found
 
@@ -182,5 +181,5 @@ class LoaderTrace:
 def _length(dataset: Any) -> int:
     try:
         return len(dataset)
-    except Exception:  # noqa: BLE001 - it is the user's code, and a stream may raise anything here
+    except Exception:  # noqa: BLE001 - the user's stream may raise anything
         return -1

@@ -1,11 +1,10 @@
-"""Reduces many tensors on a CUDA device to their statistics in two or three launches, without waiting for it.
+"""Reduces many tensors on a CUDA device to their statistics in two or three launches, without waiting.
 
-The fused twin of `device.py`: it reads each tensor once (twice with a histogram, the second time while it is
-still near), makes no temporary of its size, and does not launch a dozen kernels for every tensor.
+The fused equivalent of `device.py`: it reads each tensor once (twice with a histogram, the second time from the cache),
+allocates no temporary of its size, and does not launch a dozen kernels per tensor.
 
-What has been run: Triton's interpreter, on CPU tensors, against the plain reference; and Triton's compiler, for
-two kinds of GPU (compute capability 8.0 and 9.0). What has not: a GPU. Whether the compiled kernels are right and
-how fast they are is still to be seen there; where they do not run, `unavailable_reason` says so beforehand.
+Tested: with Triton's interpreter on CPU tensors, against the NumPy reference; with Triton's compiler, for compute
+capability 8.0 and 9.0; and on one H100. Where kernels cannot run, `unavailable_reason` says so beforehand.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 
 CHUNK = 16_384
-"""Elements that one program reads: enough to pay for its start, few enough that a layer fills the device."""
+"""Elements per program: enough to amortize its start, few enough to fill the device with one layer."""
 
 _BLOCK = 1024
 _MERGED_AT_ONCE = 64
@@ -36,14 +35,13 @@ _NARROW = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.uint8, torc
 def unavailable_reason(device: torch.device) -> str:
     """Return why tensors on `device` cannot be reduced here; "" if they can.
 
-    Tries it once for each device, on a tensor of one element: Triton needs a C compiler on the machine, and a GPU
-    that it knows.
+    Tries it once per device, on a tensor with one element: Triton needs a C compiler, and a supported GPU.
     """
     if device.type != "cuda":
         return f"a tensor on {device.type} is not on a CUDA device"
     try:
         reduce_many([torch.ones(1, device=device)], [Histogram.EXACT])
-    except Exception as error:  # noqa: BLE001  # whatever Triton's compiler stumbles over, the plain way serves
+    except Exception as error:  # noqa: BLE001 - any compiler error: use the implementation without Triton
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -51,13 +49,13 @@ def unavailable_reason(device: torch.device) -> str:
 def reduce_many(
     tensors: Sequence[torch.Tensor], histograms: Sequence[Histogram]
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the statistics of each tensor, on the device they are on; nothing is waited for.
+    """Return the statistics of each tensor, on its device; does not wait.
 
     Sums are within 2**-17 of the sum of magnitudes, as `measures.summary` states; the rest is exact.
 
     Args:
         tensors: At least one; all on one device, of any type that `measures.elements.DTYPE_CODES` has, dense.
-        histograms: What histogram to take of each.
+        histograms: Kind of histogram of each.
 
     Returns:
         Moments, float64, shape (len(tensors), 10), columns as in `MOMENT_FIELDS`; and exponents, int64, shape
@@ -68,7 +66,7 @@ def reduce_many(
     moments = torch.empty(len(elements), len(MOMENT_FIELDS), dtype=torch.float64, device=device)
     exponents = (torch.zeros(len(elements), EXPONENT_BINS, dtype=torch.int64, device=device)
                  if any(histograms) else None)
-    # Triton launches on the current device; the interpreter's tests have none.
+    # Triton launches on the current device; tests with the interpreter have none.
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         for (dtype, histogram), members in _groups(elements, histograms).items():
             _reduce_group(dtype, histogram, members, elements, moments, exponents)
@@ -94,7 +92,7 @@ def _reduce_group(
     pointers = _to_device([elements[member].data_ptr() for member in members], torch.int64, device)
     where = (pointers, layout.sizes, layout.chunk_tensor, layout.chunk_first)
     aligned = all(elements[member].data_ptr() % 16 == 0 for member in members)
-    # Without fused multiply-add the rounding is that of the twin on the CPU.
+    # Without fused multiply-add, rounding matches the CPU implementation.
     kind = {"ELEMENT": _triton_type(dtype), "WIDE": dtype == torch.float64, "CHUNK": CHUNK, "BLOCK": _BLOCK,
             "enable_fp_fusion": False}
     partials = torch.empty(layout.chunks, len(MOMENT_FIELDS), dtype=torch.float64, device=device)
@@ -115,7 +113,7 @@ def _reduce_group(
 def _groups(
     elements: list[torch.Tensor], histograms: Sequence[Histogram]
 ) -> dict[tuple[torch.dtype, Histogram], list[int]]:
-    """Return which tensors share a kernel: those of one type with one histogram."""
+    """Return the tensors that share a kernel: those with the same type and histogram."""
     groups: dict[tuple[torch.dtype, Histogram], list[int]] = {}
     for number, (tensor, histogram) in enumerate(zip(elements, histograms, strict=True)):
         small = histogram is Histogram.SAMPLED and tensor.numel() < SAMPLED_FROM
@@ -126,7 +124,7 @@ def _groups(
 
 @lru_cache(maxsize=64)
 def _layout(sizes: tuple[int, ...], device: torch.device) -> _Layout:
-    # A model asks for the same few layouts in every step, unless its activations change their size.
+    # A model requests the same few layouts in every step, unless its activations change size.
     chunks = [-(-size // CHUNK) for size in sizes]
     return _Layout(
         sizes=_to_device(sizes, torch.int64, device),
@@ -138,7 +136,7 @@ def _layout(sizes: tuple[int, ...], device: torch.device) -> _Layout:
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements as one of the types that the kernels read: wider where need be, of complex the magnitude."""
+    """Return the elements as a type that the kernels read: widened if necessary; magnitudes of complex numbers."""
     tensor = tensor.detach()
     if tensor.dtype in _AS_THEY_ARE:
         return tensor
@@ -149,7 +147,7 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 
 def _to_device(numbers: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     on_host = torch.tensor(numbers, dtype=dtype, device="cpu")
-    # Only from pinned memory does a copy to CUDA run behind the host's back.
+    # Only from pinned memory does a copy to CUDA run asynchronously.
     return on_host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else on_host
 
 

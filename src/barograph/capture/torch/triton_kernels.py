@@ -1,11 +1,11 @@
-# What stands in these functions is Triton's language, not Python's, and its constants are written large.
+# These functions are in Triton's language, not Python; its constants have uppercase names.
 # mypy: ignore-errors
 # ruff: noqa: N803
 """The Triton kernels of `triton.py`. Importing this file imports triton.
 
-A tensor is cut into chunks of CHUNK elements, and one program reads one chunk. Like its twin on the CPU it sums
-in float32 and knows nothing of NaN as long as all is well; where something in the chunk is not finite, or its
-squares leave float32, the program reads the chunk again in float64, with care.
+A tensor is divided into chunks of CHUNK elements, one program per chunk. Like the CPU implementation it sums in float32
+without checks for NaN; if the chunk contains a non-finite value, or its squares exceed float32, the program reads the
+chunk again in float64.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def summarize_chunks(
     zeros = tl.zeros([BLOCK], tl.int32)
     strange = tl.zeros([BLOCK], tl.int32)
     whole = count // BLOCK * BLOCK
-    for tail in tl.static_range(2):  # whole blocks need no mask, and are read many bytes at a time
+    for tail in tl.static_range(2):  # full blocks need no mask, and are read in wide loads
         for start in range(whole if tail else 0, count if tail else whole, BLOCK):
             if tail:
                 inside = start + lanes < count
@@ -64,7 +64,7 @@ def summarize_chunks(
     nan = tl.sum(strange, axis=0)
     posinf = nan * 0
     neginf = nan * 0
-    # 2**-118 as on the CPU: a sum of squares below it may have lost some to underflow.
+    # 2**-118 as on the CPU: a smaller sum of squares may have lost some to underflow.
     careful = (nan > 0) | ((sum_sq < infinity) == 0)
     if not WIDE:
         careful = careful | ((sum_sq < 3.009265538105056e-36) & (sum_abs > 0))
@@ -107,7 +107,7 @@ def summarize_chunks(
 
 @triton.jit
 def merge_chunks(partials, first_chunk, moments, BLOCK: tl.constexpr):
-    """Merge the partial rows of each tensor's chunks into its row of `moments`, always in one order."""
+    """Merge the partial rows of each tensor's chunks into its row of `moments`, in a fixed order."""
     tensor = tl.program_id(0)
     begin = tl.load(first_chunk + tensor)
     end = tl.load(first_chunk + tensor + 1)
@@ -146,14 +146,14 @@ def count_exponents(
     counts = tl.zeros([512], tl.int32)
     step: tl.constexpr = 8 if SAMPLED else 1
     for start in range(0, tl.minimum(size, CHUNK), BLOCK * step):
-        if SAMPLED:  # every eighth, from a place drawn anew for each run of 64: see measures/sampling.py
+        if SAMPLED:  # every eighth, from a random position per run of 64: see measures/sampling.py
             run = start // 64 + lanes // 8
             hashed = (first // 64 + run + 1).to(tl.uint32) * 0x85EBCA6B
             place = ((hashed ^ (hashed >> 15)) * 0xC2B2AE35) >> 29
             at = run * 64 + place.to(tl.int32) + 8 * (lanes % 8)
         else:
             at = start + lanes
-        # A chunk is a whole number of blocks, so what lies beyond it lies beyond the tensor.
+        # A chunk is a multiple of the block size, so elements beyond the chunk are beyond the tensor.
         inside = at < size
         if WIDE:
             bits = tl.load(elements + at, mask=inside, other=0).to(tl.float64).to(tl.int64, bitcast=True)
@@ -165,7 +165,7 @@ def count_exponents(
             bits = tl.load(elements + at, mask=inside, other=0).to(tl.float32).to(tl.int32, bitcast=True)
             index = (bits >> 23) & 511
             strange = ((index & 255) == 255) | ((bits & 0x7FFFFFFF) == 0)
-        index = tl.where(inside & (strange == 0), index, 255)  # a bin that nothing else is in
+        index = tl.where(inside & (strange == 0), index, 255)  # an otherwise unused bin
         counts += tl.histogram(index, 512)
     there = exponents + tensor.to(tl.int64) * 512 + bins
     tl.atomic_add(there, counts.to(tl.int64), mask=(counts > 0) & (bins != 255))

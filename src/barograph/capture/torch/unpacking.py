@@ -22,14 +22,14 @@ class Unpacker:
     """Restores the values that a `Packer` packed.
 
     Args:
-        tensors: By name.
-        where: What is read, for messages.
-        apart: What only pickle can hold; where it was not opened, those objects are refused.
-        device: Where to put tensors that lay on a device; None: where they lay, if that is there, else in memory.
-        meshes: Returns the meshes of workers over which the script has split its tensors.
+        tensors: Tensors by name.
+        where: Source of the data, for messages.
+        apart: Objects that only pickle can store; rejected if the file with them was not opened.
+        device: Device for tensors that were on a device; None: the original one if available, else host memory.
+        meshes: Returns the device meshes over which the script has split its tensors.
 
     Attributes:
-        moved: Devices that are not here, of which tensors were put elsewhere.
+        moved: Missing devices whose tensors were moved.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Unpacker:
         """Return the value.
 
         Raises:
-            DamagedChunk: It says what no packed value says.
-            NotPlain: It holds an object that only pickle can hold, or one of a class that this script has not loaded.
+            DamagedChunk: Invalid packed data.
+            NotPlain: It contains an object that only pickle can store, or of a class that this script has not loaded.
         """
         try:
             return self._unpack(value)
@@ -82,82 +82,82 @@ class Unpacker:
         dtype = getattr(torch, array.dtype.name)
         if not array.size:
             return torch.empty(array.shape, dtype=dtype)
-        # A copy: what the file's bytes share cannot be written to.
+        # A copy: memory shared with the file's bytes is read-only.
         return torch.frombuffer(bytearray(array.tobytes()), dtype=dtype).reshape(array.shape)
 
-    def _placed(self, tensor: torch.Tensor, said: Mapping[str, Any]) -> torch.Tensor:
-        wanted = said.get("device")
+    def _placed(self, tensor: torch.Tensor, properties: Mapping[str, Any]) -> torch.Tensor:
+        wanted = properties.get("device")
         if wanted is not None:
             there = self._device or (wanted if _is_here(wanted) else "cpu")
             if there == "cpu":
                 self.moved.add(wanted)
             tensor = tensor.to(there)
-        if "split" in said:
-            tensor = whole_of(tensor, said["split"], self._meshes(), self._where)
-        return tensor.requires_grad_() if said.get("requires_grad") else tensor
+        if "split" in properties:
+            tensor = whole_of(tensor, properties["split"], self._meshes(), self._where)
+        return tensor.requires_grad_() if properties.get("requires_grad") else tensor
 
-    def _tensor(self, name: Any, said: Mapping[str, Any]) -> torch.Tensor:
+    def _tensor(self, name: Any, properties: Mapping[str, Any]) -> torch.Tensor:
         known = self._known.get(str(name))
         if known is None:
             known = self._plain_tensor(name)
-            strides = said.get("strides")
+            strides = properties.get("strides")
             if strides is not None:
                 if not fits(known.shape, strides):
                     raise self._damaged(f"strides {strides} of a tensor of shape {list(known.shape)}")
                 known = torch.empty_strided(known.shape, strides, dtype=known.dtype).copy_(known)
-            known = self._known[str(name)] = self._placed(known, said)
+            known = self._known[str(name)] = self._placed(known, properties)
         return known
 
-    def _sparse_coo(self, made_of: Any, said: Mapping[str, Any]) -> torch.Tensor:
+    def _sparse_coo(self, made_of: Any, properties: Mapping[str, Any]) -> torch.Tensor:
         indices, values = self._plain_tensor(made_of["indices"]), self._plain_tensor(made_of["values"])
         tensor = torch.sparse_coo_tensor(indices, values, made_of["size"], check_invariants=True)
-        return self._placed(tensor._coalesced_(bool(made_of["coalesced"])), said)
+        return self._placed(tensor._coalesced_(bool(made_of["coalesced"])), properties)
 
-    def _sparse_csr(self, made_of: Any, said: Mapping[str, Any]) -> torch.Tensor:
+    def _sparse_csr(self, made_of: Any, properties: Mapping[str, Any]) -> torch.Tensor:
         rows, columns, values = (self._plain_tensor(made_of[part]) for part in SPARSE_CSR)
         tensor = torch.sparse_csr_tensor(rows, columns, values, made_of["size"], check_invariants=True)
-        return self._placed(tensor, said)
+        return self._placed(tensor, properties)
 
-    def _nested(self, parts: Any, said: Mapping[str, Any]) -> torch.Tensor:
-        layout = {"jagged": torch.jagged, "strided": torch.strided}[said["layout"]]
-        return self._placed(torch.nested.nested_tensor([self._unpack(part) for part in parts], layout=layout), said)
+    def _nested(self, parts: Any, properties: Mapping[str, Any]) -> torch.Tensor:
+        layout = {"jagged": torch.jagged, "strided": torch.strided}[properties["layout"]]
+        tensor = torch.nested.nested_tensor([self._unpack(part) for part in parts], layout=layout)
+        return self._placed(tensor, properties)
 
-    def _array(self, name: Any, said: Mapping[str, Any]) -> Any:
+    def _array(self, name: Any, properties: Mapping[str, Any]) -> Any:
         array = self._array_called(name).copy()
-        return array[()] if said.get("number") else array
+        return array[()] if properties.get("number") else array
 
-    def _texts(self, items: Any, said: Mapping[str, Any]) -> Any:
-        dtype = _kind_of_array(said["of"], "US")
+    def _texts(self, items: Any, properties: Mapping[str, Any]) -> Any:
+        dtype = _kind_of_array(properties["of"], "US")
         if dtype.kind == "U":
-            return self._shaped(np.array(items, dtype), said)
-        return self._shaped(np.frombuffer(self._array_called(items).tobytes(), dtype), said)
+            return self._shaped(np.array(items, dtype), properties)
+        return self._shaped(np.frombuffer(self._array_called(items).tobytes(), dtype), properties)
 
-    def _times(self, items: Any, said: Mapping[str, Any]) -> Any:
-        return self._shaped(np.array(items, np.int64).astype(_kind_of_array(said["of"], "mM")), said)
+    def _times(self, items: Any, properties: Mapping[str, Any]) -> Any:
+        return self._shaped(np.array(items, np.int64).astype(_kind_of_array(properties["of"], "mM")), properties)
 
-    def _objects(self, items: Any, said: Mapping[str, Any]) -> Any:
+    def _objects(self, items: Any, properties: Mapping[str, Any]) -> Any:
         flat = np.empty(len(items), object)
         for number, item in enumerate(items):
             flat[number] = self._unpack(item)
-        return self._shaped(flat, said)
+        return self._shaped(flat, properties)
 
     @staticmethod
-    def _shaped(flat: NDArray[Any], said: Mapping[str, Any]) -> Any:
-        array = flat.reshape(said["shape"]).copy()
-        return array[()] if said.get("number") else array
+    def _shaped(flat: NDArray[Any], properties: Mapping[str, Any]) -> Any:
+        array = flat.reshape(properties["shape"]).copy()
+        return array[()] if properties.get("number") else array
 
-    def _map(self, entries: Any, said: Mapping[str, Any]) -> Any:
-        return self._mapping({key: self._unpack(item) for key, item in entries.items()}, said)
+    def _map(self, entries: Any, properties: Mapping[str, Any]) -> Any:
+        return self._mapping({key: self._unpack(item) for key, item in entries.items()}, properties)
 
-    def _items(self, pairs: Any, said: Mapping[str, Any]) -> Any:
-        return self._mapping({self._unpack(key): self._unpack(item) for key, item in pairs}, said)
+    def _items(self, pairs: Any, properties: Mapping[str, Any]) -> Any:
+        return self._mapping({self._unpack(key): self._unpack(item) for key, item in pairs}, properties)
 
-    def _mapping(self, found: dict[Any, Any], said: Mapping[str, Any]) -> Any:
-        if "as" not in said:
+    def _mapping(self, found: dict[Any, Any], properties: Mapping[str, Any]) -> Any:
+        if "as" not in properties:
             return found
-        kind = _class_called(said["as"])
-        # Past what these classes would do when they are made. Of any other class, what it holds: whoever reads it by
-        # key finds that.
+        kind = _class_called(properties["as"])
+        # Without calling constructors. For any other class, its items: readers that access it by key find them.
         if not isinstance(kind, type):
             return found
         if issubclass(kind, UserDict):
@@ -175,19 +175,19 @@ class Unpacker:
             return plain
         return found
 
-    def _fields(self, pairs: Any, said: Mapping[str, Any]) -> Any:
-        kind = _class_called(said["as"])
+    def _fields(self, pairs: Any, properties: Mapping[str, Any]) -> Any:
+        kind = _class_called(properties["as"])
         values = {str(field): self._unpack(item) for field, item in pairs}
         names = getattr(kind, "_fields", ())
         if isinstance(kind, type) and issubclass(kind, tuple) and set(names) == set(values):
             return tuple.__new__(kind, [values[field] for field in names])
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            # Past __init__ and __post_init__: they may do anything, and have done it when the step was made.
+            # Without __init__ and __post_init__, which may have side effects that already happened in the step.
             made = object.__new__(kind)
             for field, item in values.items():
                 object.__setattr__(made, field, item)
             return made
-        raise NotPlain(f"It holds a {said['as']}, but the script has loaded no such dataclass or named tuple "
+        raise NotPlain(f"It holds a {properties['as']}, but the script has loaded no such dataclass or named tuple "
                        f"({self._where}).")
 
     def _image(self, made_of: Any, _: Mapping[str, Any]) -> Any:
@@ -197,9 +197,9 @@ class Unpacker:
             image.putpalette(made_of["palette"])
         return image
 
-    def _kept_apart(self, number: Any, said: Mapping[str, Any]) -> Any:
+    def _kept_apart(self, number: Any, properties: Mapping[str, Any]) -> Any:
         if self._apart is None:
-            raise NotPlain(f"It holds a {said['as']}, which is pickled, and the pickle was not opened "
+            raise NotPlain(f"It holds a {properties['as']}, which is pickled, and the pickle was not opened "
                            f"({self._where}).")
         return self._apart[number]
 
@@ -220,7 +220,7 @@ def _is_here(device: str) -> bool:
 
 
 def _class_called(name: Any) -> Any:
-    """Return a class that has been loaded already; None where there is none: nothing is imported for a file."""
+    """Return a class that is already loaded; None otherwise: nothing is imported for a file."""
     module, _, path = str(name).partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):

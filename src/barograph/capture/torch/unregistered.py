@@ -14,11 +14,11 @@ from barograph.capture.torch.untrained import likeness_of
 
 
 class Unregistered:
-    """Tracks these parameters, and whether anything changes them.
+    """Tracks these parameters, and whether they change.
 
     Args:
-        names: Of all models.
-        optimizers: All there are.
+        names: The models.
+        optimizers: The optimizers.
     """
 
     def __init__(self, names: ModelNames, optimizers: OptimizerBook) -> None:
@@ -28,23 +28,23 @@ class Unregistered:
         self._suspects: dict[int, tuple[weakref.ref[torch.Tensor], list[Any]]] = {}
 
     def reached(self, leaves: Iterable[torch.Tensor]) -> None:
-        """Note leaves of a loss. Tensors that are no parameters are passed over: who makes one means it."""
+        """Note leaves of a loss. Tensors other than parameters are skipped: they are intentional."""
         held = self._optimizers.parameters()
         for leaf in leaves:
-            # FSDP makes one parameter of many, which stands in no optimizer.
+            # FSDP makes one flat parameter, which is in no optimizer.
             if id(leaf) not in held and type(leaf) is torch.nn.Parameter and not hasattr(leaf, "_is_flat_param"):
                 self._reached[id(leaf)] = weakref.ref(leaf)
 
     def found(self) -> list[torch.Tensor]:
-        """Return those that were so when this was asked before, too, and have not changed since then.
+        """Return those that were already found in the previous call, and have not changed since then.
 
-        What a script changes by itself, as an adversarial example, is none; a list of layers is.
+        Parameters that a script changes itself, such as an adversarial example, are excluded; a list of layers is not.
         """
         before = self._suspects
         references = {**{number: reference for number, (reference, _) in before.items()}, **self._reached}
         self._suspects, self._reached, found = {}, {}, []
         if not references:
-            return []  # as of nearly every training: nobody's names are walked through for it
+            return []  # as in nearly every training: avoids visiting all names
         held, known = self._optimizers.parameters(), {id(parameter) for parameter, _ in self._names.parameters()}
         for number, reference in references.items():
             parameter = reference()

@@ -12,10 +12,10 @@ import torch
 from barograph.measures.drawn import LEAST, is_as_drawn, usual_bounds
 
 _LOOKED_AT = (4096, 2**20)
-"""Elements; the more of them, the less of a training is seen. Mostly the first look tells that it was trained."""
+"""Numbers of elements to compare; more elements show more changes. The first comparison usually suffices."""
 
 _MOST_LOOKED_AT = 64
-"""Of a model that is frozen as a whole but for an adapter so many say enough: what was trained was trained whole."""
+"""Maximum number of parameters to check in a model frozen except for an adapter: it was trained as a whole."""
 
 _ELEMENTS = 16
 
@@ -28,12 +28,12 @@ class Untrained:
         self._looked_at = 0
 
     def found(self, frozen: Iterable[tuple[torch.Tensor, str]]) -> list[str]:
-        """Return the paths of those that lie as they were drawn, and did so when this was asked before, unchanged.
+        """Return the paths of parameters with initial values that have not changed since the previous call.
 
-        What is frozen and moved by other means, as the average of another model, is none.
+        Frozen parameters that change in other ways, such as the average of another model, are excluded.
 
         Args:
-            frozen: Parameters that ask for no gradient, with their paths.
+            frozen: Parameters that require no gradient, with their paths.
         """
         return [path for parameter, path in frozen if self._is_untrained(parameter)]
 
@@ -52,14 +52,14 @@ class Untrained:
 
 
 def likeness_of(parameter: torch.Tensor) -> list[Any]:
-    """Return what changes where somebody changes a parameter, by whatever way."""
-    # What goes through `.data` is not counted, so a few elements are looked at as well.
+    """Return values that change with any modification of a parameter."""
+    # Changes through `.data` are not counted, so a few elements are compared as well.
     return [parameter._version, *_first(parameter, _ELEMENTS).tolist()]
 
 
 def _is_as_drawn(parameter: torch.Tensor) -> bool:
     if hasattr(parameter, "to_local"):
-        return False  # to look at a part of one that is spread over workers, all of them would have to
+        return False  # reading part of a distributed parameter would involve all workers
     bounds = usual_bounds(parameter.shape, outputs_first=True)
     if not bounds or not parameter.is_floating_point() or parameter.layout is not torch.strided:
         return False
@@ -69,7 +69,7 @@ def _is_as_drawn(parameter: torch.Tensor) -> bool:
 
 
 def _first(parameter: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the first elements, without reading, or copying, a tensor of gigabytes."""
+    """Return the first elements, without reading or copying gigabytes."""
     values = parameter.detach()
     if values.ndim > 1 and values.numel():
         values = values[:math.ceil(count / (values.numel() // values.shape[0]))]

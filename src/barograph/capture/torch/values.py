@@ -20,10 +20,10 @@ CHANNELS_FIRST = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspos
 
 
 def tensors_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield each tensor in `value` with the item it is, as in `[0]`, `[logits]`; "" for a lone tensor.
+    """Yield each tensor in `value` with its index, such as `[0]`, `[logits]`; "" for a single tensor.
 
-    Looks into tuples, lists, mappings and dataclasses, at most four deep and 32 items wide: what lies
-    beyond is data, not a layer's output.
+    Descends into tuples, lists, mappings and dataclasses, up to 4 levels and 32 items: larger values are data, not a
+    layer's output.
 
     Example:
         >>> [item for item, tensor in tensors_in({"logits": torch.zeros(2), "state": (torch.zeros(1), None)})]
@@ -52,12 +52,11 @@ def tensors_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str
 def activation_behind(tensor: torch.Tensor, of_modules: Collection[Any] = ()) -> str:
     """Return the functional activation that made `tensor` ("relu", "tanh", "sigmoid"), else "".
 
-    Read from the autograd graph, so a script that calls `F.relu` is seen like one that uses `nn.ReLU`;
-    pooling, dropout and reshaping in between are looked through.
+    Read from the autograd graph, so `F.relu` is detected like `nn.ReLU`, also through pooling, dropout and reshaping.
 
     Args:
-        tensor: What a module was called with.
-        of_modules: Nodes of the graph that modules made: an `nn.ReLU` is seen at its own output, not here.
+        tensor: Input of a module.
+        of_modules: Graph nodes made by modules: an `nn.ReLU` is recorded at its own output, not here.
 
     Example:
         >>> x = torch.ones(2, 2, requires_grad=True)
@@ -79,11 +78,10 @@ def activation_behind(tensor: torch.Tensor, of_modules: Collection[Any] = ()) ->
 
 
 def unit_axis(tensor: torch.Tensor, layer: str) -> int | None:
-    """Return the axis whose index tells units (channels, neurons) apart; None where there is none.
+    """Return the axis of units (channels, neurons); None if there is none.
 
-    Channels stand on axis 1 for convolutions and their normalisations, and for anything with four axes
-    or more; features stand on the last axis for the rest, so a sequence (batch, time, features) keeps
-    its features.
+    Axis 1 for convolutions and their normalizations, and for anything with four or more axes; the last axis otherwise,
+    so a sequence (batch, time, features) keeps its features.
     """
     if tensor.dim() < 2:
         return None

@@ -1,8 +1,8 @@
 """The script's own variables: counters, best values, histories, weight averages.
 
-A checkpoint holds those that have changed since the training began, as far as they are plain data, tensors, models that
-no optimizer moves, or objects of the script's own classes that hold such. What the script was started with (how many
-epochs, where to write) has not changed, and stays as it is when it is started anew.
+A checkpoint contains those that have changed since the training started, if they are plain data, tensors, models that
+no optimizer updates, or objects of the script's own classes with such values. Initial settings (number of epochs,
+output paths) have not changed, and the restarted script sets them again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from barograph.capture.frames import asks_now, is_of_script, loop_names, place_of, set_locals
+from barograph.capture.frames import is_of_script, loop_names, place_of, requests_now, set_locals
 from barograph.capture.torch.generators import GENERATORS, put_state, state_of
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.read import raw_tensor
@@ -33,7 +33,7 @@ _CONTAINERS = (list, dict, tuple, set, OrderedDict, Counter)
 _DEEPEST = 5
 _MOST_ELEMENTS = 2**22
 _LOOSE_ELEMENTS = 2**14
-"""Of a tensor that stands by itself in a variable: larger ones are batches, answers and the like, made each step."""
+"""Maximum size of a saved tensor in a variable: larger ones are batches, predictions and so on, made in each step."""
 _MOST_NAMES = 5000
 
 
@@ -42,9 +42,9 @@ class Variable:
     """One variable of the script.
 
     Attributes:
-        path: Which: number of the frame, or name of the module; name; attributes: `0/self/best`.
-        value: What it holds.
-        holder: The object whose attribute it is; None: a variable of a frame or a module.
+        path: Number of the frame or name of the module; name; attributes: `0/self/best`.
+        value: Its value.
+        holder: The object that has it as an attribute; None: a variable of a frame or module.
     """
 
     path: str
@@ -53,11 +53,11 @@ class Variable:
 
 
 def variables_of(frames: Sequence[FrameType], but: Collection[int]) -> Iterator[Variable]:
-    """Yield the variables of frames, of the files they are in, and of objects of the script's own classes there.
+    """Yield the variables of frames, of their files, and of objects of the script's own classes there.
 
     Args:
-        frames: Of the script, from the innermost on.
-        but: Identities of what is saved otherwise.
+        frames: Frames of the script, from the innermost.
+        but: Identities of objects saved elsewhere.
     """
     seen = set(but)
     found = (item for where, space in _spaces(frames) for name, value in list(space.items())
@@ -66,7 +66,7 @@ def variables_of(frames: Sequence[FrameType], but: Collection[int]) -> Iterator[
 
 
 def _spaces(frames: Sequence[FrameType]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what holds variables, by name: frames by number from the outermost on, then the script's modules."""
+    """Yield namespaces by name: frames by number from the outermost, then the script's modules."""
     for number, frame in enumerate(reversed(frames)):
         if frame.f_locals is not frame.f_globals:
             yield str(number), frame.f_locals
@@ -94,18 +94,18 @@ class Variables:
     """The script's variables at the start of its training.
 
     Args:
-        frames: Of the script at that moment.
-        but: Identities of what is saved otherwise: models that are trained, data.
+        frames: Frames of the script at that time.
+        but: Identities of objects saved elsewhere: trained models, data.
     """
 
     def __init__(self, frames: Sequence[FrameType], but: Collection[int]) -> None:
         self._begin = {item.path: mark for item in variables_of(frames, but) if (mark := _mark(item.value))}
 
     def changed(self, frames: Sequence[FrameType], but: Collection[int], packer: Packer) -> dict[str, Any]:
-        """Return what has changed since, packed; what cannot be packed is named in "left".
+        """Return the packed variables that have changed since; unpackable ones are listed in "left".
 
         Args:
-            frames: Of the script now.
+            frames: Current frames of the script.
             but: See above; and tensors of the batch.
             packer: Packs.
         """
@@ -124,12 +124,12 @@ class Variables:
 
 
 def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Unpacker) -> list[str]:
-    """Let the script's variables hold what they held; return what is not as it was: a sentence each.
+    """Restore the script's variables; return those that could not be restored exactly: a sentence each.
 
     Args:
-        saved: As `Variables.changed` returned it.
-        frames: Of the script now.
-        unpacker: Of its values.
+        saved: Result of `Variables.changed`.
+        frames: Current frames of the script.
+        unpacker: Unpacks the values.
     """
     places = [place_of(frame) for frame in frames]
     if places != saved["places"]:
@@ -162,7 +162,8 @@ def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Un
 
 
 def _in_place(now: Any, then: Any) -> bool:
-    """Let a container or a model hold what it held; return whether it could: others who know it see it, too."""
+    """Restore the content of a container or model in place, so that other references see it; return whether
+    possible."""
     if isinstance(now, nn.Module):
         now.load_state_dict(then)
         return True
@@ -203,7 +204,7 @@ def _packed(item: Variable, packer: Packer) -> dict[str, Any]:
 
 
 def _mark(value: Any) -> str | None:
-    """Return what tells a value from what it was before; None for one that is not looked at."""
+    """Return a value that identifies the content of another; None if it is not compared."""
     if isinstance(value, torch.Tensor):
         if value.numel() > _LOOSE_ELEMENTS or value.grad_fn is not None:
             return None
@@ -247,12 +248,12 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 def _loop_values(frame: FrameType) -> list[list[Any]]:
-    """Return what the loops around a place count with, by name, outermost first: numbers and texts alone.
+    """Return the counters of the loops around a position, by name, outermost first: numbers and strings only.
 
-    The loop that asks for a batch is left out: what counts it is put forward with it.
+    The loop that requests batches is left out: its counter advances with it.
     """
     loops = loop_names(frame)
-    return [[name, repr(frame.f_locals[name])] for names in (loops[:-1] if asks_now(frame) else loops)
+    return [[name, repr(frame.f_locals[name])] for names in (loops[:-1] if requests_now(frame) else loops)
             for name in names if isinstance(frame.f_locals.get(name), bool | int | float | str)]
 
 

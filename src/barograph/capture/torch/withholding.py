@@ -16,9 +16,9 @@ class _Hidden:
     """Hidden gradients, and the optimizer they are hidden from.
 
     Attributes:
-        optimizer: From it.
+        optimizer: The optimizer.
         gradients: Each parameter with its gradient.
-        afterwards: Called when they are given back.
+        afterwards: Called after the gradients are restored.
     """
 
     optimizer: Any
@@ -29,7 +29,7 @@ class _Hidden:
 class Withholding:
     """Hides the gradients of one optimizer step, and restores them afterwards.
 
-    An optimizer passes over a parameter without a gradient: it moves neither the weight nor what it keeps of it.
+    An optimizer skips a parameter without a gradient: neither the weight nor its optimizer state changes.
     """
 
     def __init__(self) -> None:
@@ -37,15 +37,15 @@ class Withholding:
 
     @property
     def hides(self) -> bool:
-        """Whether the gradients of the step under way are hidden."""
+        """Whether the gradients of the current step are hidden."""
         return self._hidden is not None
 
     def hide(self, optimizer: Any, afterwards: Callable[[], None] = lambda: None) -> None:
-        """Hide the gradients that an optimizer is about to use, unless they are hidden already.
+        """Hide the gradients that an optimizer will use, unless they are hidden already.
 
         Args:
-            optimizer: From it.
-            afterwards: Called when they have been given back.
+            optimizer: The optimizer.
+            afterwards: Called after they are restored.
         """
         if self._hidden is not None and self._hidden.optimizer is optimizer:
             return
@@ -55,7 +55,7 @@ class Withholding:
             parameter.grad = None
 
     def give_back(self, optimizer: Any) -> bool:
-        """Give back the gradients that were hidden from an optimizer; return whether they were."""
+        """Restore the gradients hidden from an optimizer; return whether there were any."""
         hidden = self._hidden
         if hidden is None or hidden.optimizer is not optimizer:
             return False

@@ -1,30 +1,30 @@
 """The reversible wrappers: the only places where Barograph replaces PyTorch functions.
 
-Everything else rests on torch's official global hooks. There is no hook for these:
+Everything else uses PyTorch's official global hooks. There are no hooks for these:
 
-- `torch.autograd.backward`: the tensor it starts from is the loss (`Tensor.backward` calls it).
-- `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients as they are before clipping. It is the one place
-  that `clip_grad_norm_` ends in, under whatever name a script imported that.
-- `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
-- `FullyShardedDataParallel.clip_grad_norm_`, once the script has loaded it: likewise, of FSDP1.
-- `torch.amp.GradScaler.scale`: the loss before it was scaled.
-- `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
-- `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
-  how often a scheduler is stepped.
-- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`, and what
-  they are handed: labels, answers, targets. They stay the objects they are, since models hold them and pickle
-  them; it is their code that passes through ours.
-- `torch.optim.Optimizer.__init__`: an optimizer is made; nobody has to look for it among all objects.
-- `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
-- `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
-  pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
-- `_BaseDataLoaderIter._next_index`: which samples a batch is to be made of.
-- `torch.distributed.destroy_process_group`: what other threads still hold of the last step is let go of first.
-- `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
-  heard, though in the steps around it none is.
+- `torch.autograd.backward`: its root is the loss (`Tensor.backward` calls it).
+- `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients before clipping. `clip_grad_norm_` always calls it, under
+  whatever name a script imported that.
+- `torch.nn.utils.clip_grad_value_`, also in `clip_grad`: the same for clipping by value.
+- `FullyShardedDataParallel.clip_grad_norm_`, once the script has loaded it: the same for FSDP1.
+- `torch.amp.GradScaler.scale`: the loss before scaling.
+- `torch.amp.GradScaler.step`: a skipped step calls no optimizer hook.
+- `torch.optim.lr_scheduler.LRScheduler.step`, and those of PyTorch's schedulers with their own `step`: the number of
+  scheduler steps.
+- the loss functions of `torch.nn.functional`: the loss in evaluations, where nothing calls `backward`, and their
+  arguments: labels, predictions, targets. The function objects do not change, since models reference and pickle them;
+  only their code is replaced.
+- `torch.optim.Optimizer.__init__`: an optimizer is created; no search among all objects is needed.
+- `torch.nn.Module.train`: `eval()` calls it. An evaluation starts, whose forward passes may have to be observed.
+- `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a pass
+  over the data starts, and how long training waits for a batch. The batch itself is not inspected.
+- `_BaseDataLoaderIter._next_index`: the sample indices of a batch.
+- `torch.distributed.destroy_process_group`: other threads first release what they reference of the last step.
+- `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass must be
+  observed although those of the steps around it are not.
 
-Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
-back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
+Each calls the original with the same arguments and returns its result. `undo` restores the originals, unless another
+library has wrapped ours in the meantime: then ours remains and only calls the original.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ SCHEDULERS = tuple(
     if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind)
     and kind is not lr_scheduler.LRScheduler
 )
-"""Those of torch that have a `step` of their own."""
+"""PyTorch's schedulers that have their own `step`."""
 
 _TURNS_SECS = 0.05
-"""In which every thread that waits for the interpreter's lock gets it: it changes hands each 5 ms."""
+"""Time in which every waiting thread gets the interpreter lock, which is released every 5 ms."""
 
 _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
@@ -101,7 +101,7 @@ class OptimizerListener(Protocol):
 
 
 class EvaluationListener(Protocol):
-    """Is called where an evaluation may begin."""
+    """Is called when an evaluation may start."""
 
     def mode_set(self, training: bool) -> None: ...
     def gradients_turned_off(self) -> None: ...
@@ -137,8 +137,8 @@ class Wrappers:
     """Installs and removes the wrappers.
 
     Args:
-        listeners: Are called.
-        feeder: Is called for loaders.
+        listeners: Receive calls.
+        feeder: Receives calls of loaders.
     """
 
     def __init__(self, listeners: Listeners, feeder: Feeder) -> None:
@@ -153,7 +153,7 @@ class Wrappers:
         self._wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
         self._wrap(clip_grad, "clip_grad_value_", self._clip_value)
         self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
-        # Not loaded for it: most scripts have no use for it.
+        # Only if loaded: most scripts do not use it.
         after_import(_FLAT, self._wrap_flat)
         self._wrap(torch.amp.GradScaler, "scale", self._scale)
         self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
@@ -175,12 +175,12 @@ class Wrappers:
             if isinstance(function, FunctionType):
                 self._listen_in(function, name)
 
-    def tell(self, listeners: Listeners | None) -> None:
-        """Call these from now on; None: nobody, and the wrappers are plain passages."""
+    def notify(self, listeners: Listeners | None) -> None:
+        """Call these listeners from now on; None: none, and the wrappers only call the originals."""
         self._listeners = listeners
 
     def undo(self) -> None:
-        """Put the originals back; what was built on top of ours keeps working."""
+        """Restore the originals; wrappers built on top of ours keep working."""
         self._listeners = None
         forget(self._wrap_flat)
         while self._undo:
@@ -191,7 +191,7 @@ class Wrappers:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            # A compiler that traces through sees a constant: nothing of ours gets into its graph.
+            # A tracing compiler sees a constant: nothing of ours enters its graph.
             if torch.compiler.is_compiling() or self._listeners is None:
                 return original(*args, **kwargs)
             return around(original, self._listeners, args, kwargs)
@@ -204,10 +204,10 @@ class Wrappers:
         self._undo.append(put_back)
 
     def _listen_in(self, function: FunctionType, name: str) -> None:
-        """Tell the listener what a function returns, by what it runs and not by what it is.
+        """Notify the listener of a function's results by replacing its code, not the function.
 
-        The function stays the object it was, under whatever name a script or a model holds it: it can be
-        pickled, compared, scripted and imported by name as ever. Its code is that of a passage meanwhile.
+        The function object remains the same under every name in a script or a model: it can be pickled, compared,
+        scripted and imported by name as before. Meanwhile its code calls the original code.
         """
         plain = FunctionType(
             function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -248,7 +248,7 @@ class Wrappers:
                 else:
                     function.__dict__["__wrapped__"] = had_wrapped
 
-        # Whoever looks for the source or the signature finds those of the function itself.
+        # Inspecting source and signature must find those of the original function.
         function.__dict__["__wrapped__"] = plain
         function.__code__ = code
         self._undo.append(put_back)
@@ -257,7 +257,7 @@ class Wrappers:
     def _backward(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         tensors = args[0] if args else kwargs.get("tensors")
         if isinstance(tensors, Iterator):
-            # Whoever looks into it uses it up: torch gets what it held.
+            # Reading an iterator exhausts it: pass its items to PyTorch.
             tensors = tuple(tensors)
             args, kwargs = ((tensors, *args[1:]), kwargs) if args else (args, {**kwargs, "tensors": tensors})
         listeners.losses.backward_begins(tensors)
@@ -305,7 +305,7 @@ class Wrappers:
 
     @staticmethod
     def _clip_with_norm(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
-        # The caller may hand over a generator, and both of us must walk it.
+        # The caller may pass a generator, which both of us must iterate.
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         listeners.clipping.before_clip(parameters, by_value=False)
@@ -347,8 +347,8 @@ class Wrappers:
 
     @staticmethod
     def _leave_group(original: Any, _: Listeners, args: Any, kwargs: Any) -> Any:
-        # Threads of gloo hold objects of Python until they get the interpreter's lock once more, and torch waits for
-        # these threads, with that lock, when the group goes: for ever, if they had no turn. Ours take turns as well.
+        # Threads of gloo reference Python objects until they get the interpreter lock once more. When the group is
+        # destroyed, PyTorch waits for these threads with that lock: a deadlock unless they get their turn first.
         time.sleep(_TURNS_SECS)
         return original(*args, **kwargs)
 
@@ -359,7 +359,7 @@ class Wrappers:
 
     def _scheduler_step(self, original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         if self._in_scheduler:
-            return original(*args, **kwargs)  # one scheduler that steps others is one
+            return original(*args, **kwargs)  # a scheduler that steps others counts once
         self._in_scheduler = True
         try:
             result = original(*args, **kwargs)
@@ -370,10 +370,10 @@ class Wrappers:
 
 
 def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call is a compiler's, which computes nothing yet.
+    """Return whether a compiler makes the call, which computes nothing yet.
 
-    Before 2.13 torch's compiler does not say so where it finds out the shape of what a function returns: what it hands
-    over then has no elements.
+    Before 2.13, PyTorch's compiler does not report that while it infers the shape of a function's result: its arguments
+    then have no elements.
     """
     return torch.compiler.is_compiling() or any(
         type(value).__name__ == "FakeTensor" for value in (*args, *kwargs.values()))

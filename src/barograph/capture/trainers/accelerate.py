@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelerate import accelerator, data_loader
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 
@@ -21,12 +21,12 @@ _LOADERS = {
 
 
 def listen(recording: Recording) -> None:
-    """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
+    """Record what every `Accelerator` of this process logs, and trace the batches of its loaders."""
     loop = _Listener(recording)
     recording.add_integration(loop)
-    if not say_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
+    if not report_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
-    if not say_missing(recording.session, data_loader, _LOADERS):
+    if not report_missing(recording.session, data_loader, _LOADERS):
         loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)
         loop.wrap(data_loader.DataLoaderDispatcher, "__iter__", loop.dispatcher_begins)
 
@@ -35,7 +35,7 @@ class _Listener(TrainerLoop):
     """Receives calls of Accelerate.
 
     Args:
-        recording: Who is told.
+        recording: The recording.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -43,16 +43,16 @@ class _Listener(TrainerLoop):
         self._ahead = DrawnAhead(recording)
 
     def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record what goes to the trackers, also where there are none."""
+        """Record logged values, even without trackers."""
         self.log(lambda: args[1] if len(args) > 1 else kwargs["values"])
         return original(*args, **kwargs)
 
     def shard_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Have each batch of a pass be of the step that gets it: a loader draws one more before it gives one."""
+        """Assign each batch to the step that uses it: a loader draws one more before it delivers one."""
         return self._ahead.given(original(*args, **kwargs), skipped=args[0].skip_batches, together=1)
 
     def dispatcher_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Likewise, where one process draws for all of them: a batch for each, or one that is split."""
+        """Do the same if one process draws for all workers: one batch each, or a split one."""
         loader = args[0]
         together = 1 if loader.split_batches or loader.submesh_tp else loader.state.num_processes
         return self._ahead.given(original(*args, **kwargs), skipped=loader.skip_batches, together=together)

@@ -20,7 +20,7 @@ class DrawnAhead:
     """Prefetched batches that are not in use yet, by loop.
 
     Args:
-        recording: Whose torch integration hears of the batches.
+        recording: Its PyTorch integration is notified of the batches.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -29,7 +29,7 @@ class DrawnAhead:
         self._waiting: weakref.WeakKeyDictionary[Any, deque[list[Came]]] = weakref.WeakKeyDictionary()
 
     def drawn(self, drawer: Any, draw: Callable[[], Any]) -> Any:
-        """Return what `draw` does; what loaders give meanwhile waits until it is handed over."""
+        """Return the result of `draw`; batches drawn meanwhile wait until they are used."""
         integration = self._recording.torch
         if integration is None:
             return draw()
@@ -40,28 +40,28 @@ class DrawnAhead:
         return batch
 
     def holds(self, drawer: Any, count: int) -> None:
-        """Note how many batches a drawer has in hand, before it hands one over.
+        """Note how many batches a drawer has before it delivers one.
 
-        Those that it drew before anybody listened are of steps of their own, of which nothing is known.
+        Batches drawn before the hooks were installed belong to separate steps, of which nothing is known.
         """
         waiting = self._waiting.setdefault(drawer, deque())
         while len(waiting) < count:
             waiting.appendleft([])
 
     def handed_over(self, drawer: Any) -> None:
-        """Note that the first of what waits is used now."""
+        """Note that the first waiting batch is used now."""
         integration, waiting = self._recording.torch, self._waiting.get(drawer)
         if integration is not None and waiting:
             for came in waiting.popleft():
                 integration.feeding.feeds(came)
 
     def given(self, batches: Iterator[Any], *, skipped: int, together: int) -> Iterator[Any]:
-        """Yield what a generator does that draws more than it has given: each with what it was drawn as.
+        """Yield the items of a generator that prefetches, each with the batches it was drawn from.
 
         Args:
-            batches: It.
-            skipped: How many it passes over, before the first that it gives.
-            together: Of how many drawn it makes one.
+            batches: The generator.
+            skipped: Number of batches it skips before the first item.
+            together: Number of drawn batches per item.
         """
         waiting: deque[Came] = deque()
         over = skipped * together
@@ -81,5 +81,5 @@ class DrawnAhead:
         yield from batches
 
     def forget(self, drawer: Any) -> None:
-        """Let go of what was drawn and will not be used."""
+        """Release drawn batches that will not be used."""
         self._waiting.pop(drawer, None)

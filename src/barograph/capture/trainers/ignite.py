@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ignite import engine as engines
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
@@ -25,13 +25,13 @@ _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def name_engine(engine: Any, name: str) -> None:
-    """Let the metrics of an engine begin with a name."""
+    """Set the prefix of an engine's metrics."""
     _names[engine] = name
 
 
 def listen(recording: Listening) -> None:
-    """Have every engine of this process told to the recording."""
-    if say_missing(recording.session, engines, _NEEDS):
+    """Record every engine of this process."""
+    if report_missing(recording.session, engines, _NEEDS):
         return
     loop = _Listener(recording, "Ignite")
     recording.add_integration(loop)
@@ -41,7 +41,7 @@ def listen(recording: Listening) -> None:
 class _Listener(TrainerLoop):
     """Receives each epoch of an engine.
 
-    An engine trains if optimizers step while it runs, but for those that step in engines that it runs in turn.
+    An engine trains if optimizers step while it runs, excluding steps in engines that it calls.
     """
 
     def __init__(self, recording: Listening, library: str) -> None:
@@ -50,14 +50,14 @@ class _Listener(TrainerLoop):
         self._met = 0
 
     def runs(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Let an engine run, and hear its epochs; one that is stopped terminates before the script is told."""
+        """Run an engine, and observe its epochs; a stopped one terminates before the script is notified."""
         engine, events = args[0], engines.Events
         if self.silent:
             return original(*args, **kwargs)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.own_end(engine.terminate))
             epoch = _Epoch(self._steps())
-            # They are its last handlers, so that those that compute metrics have been called before.
+            # These are its last handlers, so that handlers that compute metrics run before.
             for event, handler in ((events.EPOCH_STARTED, self._begins), (events.EPOCH_COMPLETED, self._ends)):
                 stack.callback(engine.add_event_handler(event, handler, epoch).remove)
             return original(*args, **kwargs)
@@ -77,7 +77,7 @@ class _Listener(TrainerLoop):
         return sum(self._session.counts.by_optimizer.values())
 
     def _name_of(self, engine: Any) -> str:
-        """Return what the metrics of an engine begin with that evaluates: a name, or nothing for the first of them."""
+        """Return the metric prefix of an evaluating engine: a name, or "" for the first of them."""
         name = _names.get(engine)
         if name is not None:
             return f"{name}."
@@ -92,7 +92,7 @@ class _Epoch:
     """The current epoch of an engine.
 
     Attributes:
-        begins_after: Steps of all optimizers that were made before.
+        begins_after: Steps of all optimizers before it.
     """
 
     begins_after: int

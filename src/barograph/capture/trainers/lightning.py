@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def listen(recording: Recording) -> None:
-    """Have every training of Lightning in this process told to the recording."""
+    """Record every training of Lightning in this process."""
     listen_to(pytorch, recording)

@@ -1,7 +1,7 @@
 """Reads Lightning trainings: logged metrics, epochs, evaluations, sanity checks.
 
-A training that is stopped ends by the exception: Lightning then calls `on_exception`, closes its loggers and tears
-down, and neither evaluates nor saves what is lost, as it would for `should_stop`.
+A stopped training ends with an exception: Lightning then calls `on_exception`, closes its loggers and tears down, and
+neither evaluates nor saves, as it would with `should_stop`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
@@ -32,13 +32,13 @@ _NEEDS = {
 
 
 def listen_to(library: Any, recording: Recording) -> None:
-    """Have every training of this Lightning told to the recording.
+    """Record every training of this Lightning.
 
     Args:
-        library: `lightning.pytorch`, or the same by its older name.
-        recording: Who is told.
+        library: `lightning.pytorch`, or its older name.
+        recording: The recording.
     """
-    if say_missing(recording.session, library, _NEEDS):
+    if report_missing(recording.session, library, _NEEDS):
         return
     loop = _Listener(recording)
     recording.add_integration(loop)
@@ -56,7 +56,7 @@ class _Listener(TrainerLoop):
     """Receives calls of Lightning.
 
     Args:
-        recording: Who is told.
+        recording: The recording.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -64,10 +64,10 @@ class _Listener(TrainerLoop):
         self._ahead = DrawnAhead(recording)
 
     def follow(self, fetchers: Any) -> None:
-        """Have the batches followed that Lightning draws before they are used, where data have no length.
+        """Follow the batches that Lightning prefetches for data without length.
 
         Args:
-            fetchers: The module that draws.
+            fetchers: The module that prefetches.
         """
         early = fetchers._PrefetchDataFetcher
 
@@ -86,50 +86,50 @@ class _Listener(TrainerLoop):
                     self._ahead.handed_over(args[0])
             return batch
 
-        def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        def restarts(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             with self._entry.guarded("releasing prefetched batches"):
                 self._ahead.forget(args[0])
             return original(*args, **kwargs)
 
         self.wrap(fetchers._DataFetcher, "__next__", draws)
         self.wrap(early, "__next__", hands_over)
-        self.wrap(early, "reset", begins_anew)
+        self.wrap(early, "reset", restarts)
 
     def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record what goes to the loggers, as often as it does, also where there are none."""
+        """Record logged values as often as they are logged, even without loggers."""
         trainer = args[0].trainer
         if not trainer.sanity_checking:
             self.log(lambda: args[1] if len(args) > 1 else kwargs["metrics"])
         return original(*args, **kwargs)
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Note where a training begins: behind the steps of the checkpoint that it goes on from."""
+        """Note where a training starts: after the steps of the checkpoint from which it continues."""
         trainer = args[0].trainer
-        # Lightning counts the steps of all optimizers together; of several, nobody knows whose they were.
+        # Lightning counts the steps of all optimizers together; with several, the count per optimizer is unknown.
         self.begins_at(trainer.global_step if len(trainer.optimizers) == 1 else 0)
         return original(*args, **kwargs)
 
     def epoch_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record which epoch it is, and how many steps Lightning has counted."""
+        """Record the number of the epoch, and Lightning's step count."""
         result = original(*args, **kwargs)
         trainer = args[0].trainer
         self.log(lambda: {"epoch": trainer.current_epoch, "global_step": trainer.global_step})
         return result
 
     def evaluates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Have it recorded as an evaluation, whatever `validation_step` does."""
+        """Record it as an evaluation, whatever `validation_step` does."""
         if args[0].trainer.sanity_checking:
             return original(*args, **kwargs)
         with self.mode(Mode.EVAL):
             return original(*args, **kwargs)
 
     def predicts(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Likewise, as a prediction."""
+        """Record it as a prediction."""
         with self.mode(Mode.PREDICT):
             return original(*args, **kwargs)
 
     def checks(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record nothing of the batches by which Lightning tries out an evaluation: it forgets them, too."""
+        """Do not record the batches of Lightning's sanity check, which discards its results."""
         if self.silent:
             return original(*args, **kwargs)
         with self.aside():

@@ -1,7 +1,6 @@
 """Records a trainer's logged metrics and phases, besides the steps of the PyTorch integration.
 
-Losses and steps are none of its business: torch's integration has them of the optimizer, and they must not be told
-twice.
+Losses and steps are recorded by the PyTorch integration, and must not be recorded twice.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class TrainerLoop(Patches):
     """Records the loops of one library.
 
     Args:
-        recording: Who is told.
-        library: As people call it.
+        recording: The recording.
+        library: Displayed name of the library.
     """
 
     def __init__(self, recording: Listening, library: str) -> None:
@@ -38,15 +37,15 @@ class TrainerLoop(Patches):
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is recorded any more."""
+        """Whether recording has ended."""
         return self._session.closed
 
     def log(self, values: Callable[[], Mapping[str, Any]], mode: Mode | None = None) -> None:
-        """Record what is logged, where it is a number, after the steps made so far.
+        """Record logged numbers, after the steps made so far.
 
         Args:
-            values: Returns it, by name; what is within another mapping has both names.
-            mode: In which it is; None: in that which goes on.
+            values: Returns them by name; names of nested mappings are joined.
+            mode: Mode of the values; None: the current one.
         """
         if self.silent or self._session.script.passes_over:
             return
@@ -56,16 +55,16 @@ class TrainerLoop(Patches):
                 self._session.log(numbers, mode=mode)
 
     def begins_at(self, step: int) -> None:
-        """Note that a training begins with this step, for optimizers that keep no count of their own."""
+        """Note the first step of a training, for optimizers that do not count steps."""
         session = self._session
         if step or session.counts.first_step == self._began_at:
-            # What the script itself said of the first step stands, unless the framework knows better.
+            # The script's own first step applies, unless the framework knows better.
             self._began_at = step
             session.counts.begin_at(step)
 
     @contextlib.contextmanager
     def mode(self, mode: Mode) -> Iterator[None]:
-        """Have what goes on in a `with` block recorded in this mode, unless the script has set one."""
+        """Record a `with` block in this mode, unless the script has set one."""
         if self.silent or self._session.script.mode is not None:
             yield
             return
@@ -77,9 +76,9 @@ class TrainerLoop(Patches):
                 self._recording.set_mode(None)
 
     def aside(self) -> contextlib.AbstractContextManager[None]:
-        """Have nothing recorded of what goes on in a `with` block."""
+        """Record nothing of a `with` block."""
         return self._recording.aside("torch")
 
     def own_end(self, leave: Leave) -> contextlib.AbstractContextManager[None]:
-        """Have a training that is stopped in a `with` block end as the library ends one."""
+        """End a training that is stopped in a `with` block as the library ends one."""
         return self._session.steering.own_end.within(leave)

@@ -1,4 +1,4 @@
-"""Installs the Lightning hooks once it is imported by its older name, `pytorch_lightning`."""
+"""Installs the Lightning hooks once Lightning is imported by its older name, `pytorch_lightning`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def listen(recording: Recording) -> None:
-    """Have every training of this Lightning in this process told to the recording."""
+    """Record every training of this Lightning in this process."""
     listen_to(pytorch_lightning, recording)

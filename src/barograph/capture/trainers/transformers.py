@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import trainer, trainer_callback
 
-from barograph.capture.integrations import say_missing
+from barograph.capture.integrations import report_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
@@ -21,8 +21,8 @@ _NEEDS = {
 
 
 def listen(recording: Listening) -> None:
-    """Have every training of a `Trainer` in this process told to the recording."""
-    if say_missing(recording.session, trainer, _NEEDS):
+    """Record every training of a `Trainer` in this process."""
+    if report_missing(recording.session, trainer, _NEEDS):
         return
     loop = _Listener(recording, "Transformers")
     recording.add_integration(loop)
@@ -36,7 +36,7 @@ class _Listener(TrainerLoop):
     """Receives the callbacks of trainers, after the user's."""
 
     def called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Hear an event."""
+        """Process an event."""
         result = original(*args, **kwargs)
         if len(args) == 5 and not self.silent:
             _, event, _, state, _ = args
@@ -47,12 +47,12 @@ class _Listener(TrainerLoop):
             elif event == "on_log":
                 self.log(lambda: kwargs["logs"])
             elif event in ("on_step_end", "on_epoch_end") and self._session.steering.own_end.under_way:
-                # What was stopped is neither evaluated nor saved: a checkpoint could take the place of a sound one.
+                # A stopped training is neither evaluated nor saved: its checkpoint could replace a good one.
                 result.should_evaluate = result.should_save = False
         return result
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Have a training that is stopped leave its loop, and tell its callbacks, before the script is told."""
+        """Make a stopped training leave its loop and call its callbacks before the script is notified."""
         control = args[0].control
 
         def leave() -> None:
@@ -62,11 +62,11 @@ class _Listener(TrainerLoop):
             return original(*args, **kwargs)
 
     def evaluates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Have it recorded as an evaluation."""
+        """Record it as an evaluation."""
         with self.mode(Mode.EVAL):
             return original(*args, **kwargs)
 
     def predicts(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Likewise, as a prediction."""
+        """Record it as a prediction."""
         with self.mode(Mode.PREDICT):
             return original(*args, **kwargs)

@@ -52,7 +52,7 @@ def open_catalog(root: str | None, *, make: bool = False, names: Sequence[str] =
 
 
 def _tell_damage(fed: Fed, places: Collection[str]) -> None:
-    from barograph.cli.opening import tell_unreadable
+    from barograph.cli.opening import print_unreadable
     from barograph.queries.run_list import PERMISSION_DENIED
     from barograph.watch.figures import count
 
@@ -65,7 +65,7 @@ def _tell_damage(fed: Fed, places: Collection[str]) -> None:
     if others := len(fed.of_runs) - len(asked):
         _say(f"{count(others, 'run')} {'has' if others == 1 else 'have'} damaged parts, which are left out. To list "
              "them: barograph reindex")
-    tell_unreadable(dict.fromkeys(fed.denied, PERMISSION_DENIED))
+    print_unreadable(dict.fromkeys(fed.denied, PERMISSION_DENIED))
 
 
 def _places_of(catalog: Catalog, names: Sequence[str]) -> Collection[str]:

@@ -7,7 +7,7 @@ import math
 from rich.text import Text
 
 from barograph.cli.inspect.findings import print_findings
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.queries.step import StepAround, StepRow, changed, step_around
 from barograph.runs.reading.around import Change
@@ -44,7 +44,7 @@ def print_around(place: str, step: int, worker: str | None = None, *, as_json: b
         printer.json(found.to_json())
     else:
         _print(printer, place, run, found)
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 def _print(printer: Printer, place: str, run: RunReader, found: StepAround) -> None:

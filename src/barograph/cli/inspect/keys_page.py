@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad
 from barograph.model.key import kind_from_name
@@ -44,7 +44,7 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
     if others := figures_of(run, shown):
         # On standard error, since the rows are for grep and awk.
         print(f"barograph: this is {shown_lines(others)}", file=sys.stderr)
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 def _row(row: KeyRow) -> list[Cell]:

@@ -12,7 +12,7 @@ from barograph.watch.figures import count
 _MOST_SHOWN = 8
 
 
-def tell_damage_of_origin(problem: str) -> None:
+def print_origin_damage(problem: str) -> None:
     """Print an error if the code and environment of a run cannot be read."""
     if problem:
         print(f"barograph: the code and environment of this run cannot be read. {shown_lines(problem)}",

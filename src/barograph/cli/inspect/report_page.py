@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Printer
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.clock import SystemClock
@@ -46,7 +46,7 @@ def write_report(
             printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
     if as_json:
         printer.json(report.to_json())
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 def write_interactive(place: str, out: Path | None) -> None:

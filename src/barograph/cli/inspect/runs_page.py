@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from barograph.cli.jobs.job_line import state_of_job
-from barograph.cli.opening import nearest_folder, store_at, tell_unreadable
+from barograph.cli.opening import nearest_folder, print_unreadable, store_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
@@ -42,7 +42,7 @@ def print_runs(root: str, *, as_json: bool) -> None:
         printer.table(_COLUMNS, [_row(row) for row in rows if not row.unreadable])
     elif not rows:
         printer.line(f"No runs below {root}. To start one:  barograph run train.py")
-    tell_unreadable(unreadable)
+    print_unreadable(unreadable)
 
 
 def _check(root: str, store: Store) -> None:

@@ -12,11 +12,11 @@ from barograph.cli.inspect.exhibits_text import print_exhibits
 from barograph.cli.inspect.findings import print_findings
 from barograph.cli.inspect.layers_table import print_layers
 from barograph.cli.inspect.numbers import print_numbers
-from barograph.cli.inspect.origin_entries import origin_facts, tell_damage_of_origin
+from barograph.cli.inspect.origin_entries import origin_facts, print_origin_damage
 from barograph.cli.inspect.show_brief import print_brief
 from barograph.cli.inspect.time_line import time_line
 from barograph.cli.jobs.job_line import job_line, state_of_job
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.experiments.shown import exhibits_of_run
@@ -70,7 +70,7 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Par
     run, shown_worker = chosen(run_at(place), worker)
     if as_json:
         details = run_details(run, shown_worker, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
-        tell_damage_of_origin(details.origin_problem)
+        print_origin_damage(details.origin_problem)
         printer.json(details.to_json())
     else:
         now = run_now(run, shown_worker)
@@ -82,7 +82,7 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Par
             _print_layers(printer, run, now)
         else:
             _print(printer, place, run, now)
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 def _print(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
@@ -92,7 +92,7 @@ def _print(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
         printer.heading("Workers")
         printer.table(_WORKERS, [_worker(state) for state in now.glance.workers])
     origin, problem = origin_of(run)
-    tell_damage_of_origin(problem)
+    print_origin_damage(problem)
     if origin:
         printer.heading("Origin")
         printer.entries(origin_facts(origin))

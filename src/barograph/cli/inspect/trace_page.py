@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Column, Printer
 from barograph.queries.trace import Seen, data_of_step, data_sets, parting_to_json, seen_name, seen_sample
 from barograph.runs.format.traced import TracedBatch
@@ -114,7 +114,7 @@ def _opened(place: str) -> tuple[RunReader, Trace, Printer]:
 
 
 def _end(run: RunReader, trace: Trace, place: str) -> None:
-    tell_damage(run, place)
+    print_damage(run, place)
     if trace.dropped_batches:
         print(f"barograph: {trace.dropped_batches} batches were not recorded, because the store was too "
               "slow.", file=sys.stderr)

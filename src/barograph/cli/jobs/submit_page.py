@@ -65,21 +65,26 @@ def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
         Printer().line(submitted.name)
 
 
-def spec_of(typed: Mapping[str, Any]) -> JobSpec:
+def spec_of(typed: Mapping[str, Any], entries: Mapping[str, Any] | None = None) -> JobSpec:
     """Return the job: the options on top of its job file.
+
+    Args:
+        typed: The options; if `entries` are given, the command has only changes to hyperparameters.
+        entries: Entries of its job file; None: the first word of the command may be one.
 
     Raises:
         SettingsError: An option or an entry is invalid.
     """
     words = list(typed["command"] or ())
-    entries: dict[str, Any] = {}
-    if words and words[0].endswith(".toml"):
+    if entries is None and words and words[0].endswith(".toml"):
         entries = entries_of_file(Path(words.pop(0)))
+    if entries is not None:
         changes = pairs(words, "a change of a hyperparameter")
     elif typed["algorithm"] or not words:
         changes = pairs(words, "a hyperparameter")
     else:
         entries, changes = {"command": words}, {}
+    entries = entries or {}
     given = {name: typed[name] for name in _OF_JOBS if typed[name] is not None}
     for name, value in (("data", pairs(typed["data"] or (), "--data")), ("checkpoint", typed["checkpoint_every"]),
                         ("environment", typed["env"])):

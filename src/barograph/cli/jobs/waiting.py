@@ -20,6 +20,7 @@ from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.layout import host_name
 from barograph.jobs.outputs import outputs_of
 from barograph.jobs.state import JobState, Phase
+from barograph.model.one_line import shown
 from barograph.watch.figures import count, duration, figure, size
 from barograph.watch.lasting_stream import LastingStream
 
@@ -185,7 +186,7 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
 
 def _files(view: JobView) -> str:
     try:
-        names = [link.name for link in outputs_of(view.store)]
+        names = [shown(link.name) for link in outputs_of(view.store)]
     except BarographError as error:
         return f"cannot be listed: {error}"  # the result of the job is more important
     return ", ".join(names[:_FILES]) + (f" and {len(names) - _FILES} more" if len(names) > _FILES else "")

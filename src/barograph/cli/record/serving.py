@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
-from rich.text import Text
 
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.opening import run_at, store_at
@@ -37,10 +36,9 @@ from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order
 from barograph.watch.figures import count
 from barograph.watch.loop import Watcher
-from barograph.watch.notices import Notice
 from barograph.watch.seats import seats
 from barograph.watch.service import Part, RunVerdict, Service
-from barograph.watch.terminal import text_of
+from barograph.watch.terminal import TerminalNotifier
 from barograph.watch.wording import shown
 
 _MOST_LOSSES = 5
@@ -68,7 +66,7 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
         MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
     if options.brief:
-        raise SettingsError("--brief works for one run only; with --all, only findings are printed anyway.")
+        raise SettingsError("--brief works for one run only; with --all, only problems are printed anyway.")
     if options.against is not None:
         raise SettingsError("--against works for one run only.")
     # Report errors of the settings once and first, not for each run.
@@ -86,23 +84,6 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
         return _Shared(options, wait, lambda number: _Command(_arguments(place, options, number), options)).follow()
     give_memory_back()
     return _Serving(place, root, options, _part_from(part), wait).follow()
-
-
-class RunNotifier:
-    """Prints findings of one of many runs on a terminal, prefixed with the run's name.
-
-    Args:
-        console: Output.
-        name: Name of the run.
-    """
-
-    def __init__(self, console: Console, name: str) -> None:
-        self._console = console
-        self._name = name
-
-    def notify(self, notice: Notice) -> None:
-        """Print a few lines."""
-        self._console.print(Text.assemble((f"{shown(self._name)}: ", "bold"), text_of(notice)), soft_wrap=True)
 
 
 class _Serving:
@@ -160,7 +141,10 @@ class _Serving:
             self._console.print(f"barograph: {shown(name or '.')} was started with rules that are not installed "
                                 f"here and do not run: {shown(', '.join(not_used))}.", soft_wrap=True)
         one = replace(self._options, processes=1, engine=PROCESSES)
-        return watcher_for(run, settings, one, [RunNotifier(self._console, name or ".")])
+        notifier = TerminalNotifier(self._console, name=name or ".")
+        watcher = watcher_for(run, settings, one, [notifier])
+        notifier.found = lambda: watcher.found
+        return watcher
 
     def _sum_up(self) -> None:
         verdicts = list(self._service.verdicts())
@@ -346,7 +330,7 @@ def _part_from(text: str) -> Part:
         return Part()
     number, _, of = text.partition("/")
     if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
-        raise SettingsError(f'part is "{text}"; it must be as 0/4 is, the first of four.')
+        raise SettingsError(f'part is "{text}"; write it as 0/4, the first of four.')
     return Part(int(number), int(of))
 
 
@@ -355,22 +339,22 @@ def _summed(verdicts: Sequence[RunVerdict]) -> str:
         return "\nbarograph: No runs found."
     lines = ["", f"barograph: {count(len(verdicts), 'run')} watched."]
     for verdict in verdicts:
-        open_ = [finding for finding in verdict.findings if finding.state is FindingState.OPEN]
-        state = "goes on" if verdict.going_on else "ended"
-        worst = f": {open_[0].code} {open_[0].rule}" if open_ else ""
+        open_ = [problem for problem in verdict.found if problem.state is FindingState.OPEN]
+        state = "running" if verdict.going_on else "ended"
+        worst = f": {shown(open_[0].title)}" if open_ else ""
         lines.append(f"  {shown(verdict.name) or '.'}  {state}, {count(verdict.steps, 'step')} evaluated, "
                      f"{_found(verdict, len(open_))}{worst}")
     return "\n".join(lines)
 
 
 def _found(verdict: RunVerdict, still_open: int) -> str:
-    """Return the number of findings; "no findings" only if something was evaluated and everything could be read."""
+    """Return the number of problems; "no problems" only if something was evaluated and everything could be read."""
     not_all = f"; {count(len(verdict.damage), 'part')} could not be read" if verdict.damage else ""
-    if verdict.findings:
-        return f"{count(len(verdict.findings), 'finding')}{not_all}, {still_open} open"
+    if verdict.found:
+        return f"{count(len(verdict.found), 'problem')}{not_all}, {still_open} open"
     if not verdict.steps:
         return f"nothing could be evaluated{not_all}" if not_all else "nothing to evaluate"
-    return f"no findings in the rest{not_all}" if not_all else "no findings, 0 open"
+    return f"no problems in the rest{not_all}" if not_all else "no problems"
 
 
 def _to_json(place: str, verdict: RunVerdict) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class Supervision:
     def _run(self) -> None:
         try:
             self._watch()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - what fails here is told, and the training goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - failures are reported, and the training continues
             self._tell(f"cannot continue to watch this run. {type(error).__name__}: {error}")
 
     def _watch(self) -> None:

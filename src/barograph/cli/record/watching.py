@@ -227,7 +227,7 @@ class _Watching:
         interrupts = Interrupts(ignored=self._options.brief)
         with interrupts, self._bottom_line():
             try:
-                self._tell_what_is_known()
+                self._print_known_findings()
                 self._poll_until_ended(interrupts)
                 self._watcher.close()
             except KeyboardInterrupt:
@@ -237,7 +237,7 @@ class _Watching:
         self._sum_up(interrupted=interrupts.came)
         return interrupts.came
 
-    def _tell_what_is_known(self) -> None:
+    def _print_known_findings(self) -> None:
         """Print what an earlier watcher found in a running run, since only new findings are printed later."""
         if self._not_used:
             self._console.print(

@@ -16,11 +16,11 @@ from barograph.cli.replay.replay_samples import (
     MadeAgain,
     came_from_another,
     failing_batch,
+    guilt_sentence,
     guilty_of,
     heaviest_batch,
-    said_of,
 )
-from barograph.cli.replay.replay_weights import weights_of, weights_said
+from barograph.cli.replay.replay_weights import contribution_sentences, weights_of
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import is_function_name
@@ -72,10 +72,10 @@ class Guilt:
             yield "guilty", shown(f"unknown: {self.why_not}")
         batch = self.batch or 0
         if self.guilty is not None and self.batch is not None:
-            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite,
+            yield "guilty", shown(guilt_sentence(self.guilty, batch, result.batches, finite=result.finite,
                                          others=self.others))
         if self.weighed is not None:
-            for number, text in enumerate(weights_said(self.weighed, batch, len(result.batches))):
+            for number, text in enumerate(contribution_sentences(self.weighed, batch, len(result.batches))):
                 yield "" if number else "heaviest", shown(text)
         for item in named_samples(self.content, batch, self.rows):
             yield "", f"sample {item.row} is {shown(str(item))}"

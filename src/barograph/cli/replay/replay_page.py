@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -32,10 +33,11 @@ from barograph.cli.replay.replay_guilt import Guilt, guilt_of, when_of
 from barograph.cli.replay.replay_samples import MadeAgain
 from barograph.cli.replay.replay_stops import Afterwards, do
 from barograph.cli.replay.replay_workers import Worker, are_alone, is_of_children, workers_of
-from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
+from barograph.errors import DamagedChunk, ReplayFailed, SettingsError, StoreError
 from barograph.model.capsule import CapsuleHead
 from barograph.model.launch import LAUNCH_VARIABLE
-from barograph.runs.state.capsules import Capsule, read_capsule
+from barograph.model.plain import plain
+from barograph.runs.state.capsules import Capsule, keep_replay, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
@@ -93,11 +95,16 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             _print_more(printer, guilt, result, trials)
         written = do(afterwards, result, held, lambda stop: made_again(replace(order, stop=stop),
                                                                        quiet=stop.what != DEBUGGER))
+    data = plain({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
+                  "changed": changed, **guilt.to_json(), "written": written,
+                  "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
+                                                        {"failure": trial})} for remedy, trial in trials]})
+    try:
+        keep_replay(store, held, data)
+    except StoreError as error:
+        print(f"barograph: The studio cannot show this replay: {shown(str(error))}", file=sys.stderr)
     if as_json:
-        printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
-                      "changed": changed, **guilt.to_json(), "written": written,
-                      "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
-                                                            {"failure": trial})} for remedy, trial in trials]})
+        printer.json(data)
     for file in written if not as_json else ():
         printer.entries([("written", shown(os.path.relpath(file)))])
     return result.grade is not Grade.NOT_REPRODUCED

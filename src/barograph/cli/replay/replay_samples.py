@@ -95,7 +95,7 @@ def made_of_rows(
     return made
 
 
-def said_of(
+def guilt_sentence(
     guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False, others: bool = False
 ) -> str:
     """Return a sentence about the guilty samples.

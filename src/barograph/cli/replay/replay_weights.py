@@ -39,7 +39,7 @@ def figures_of(result: ReplayResult) -> Figures:
     return Figures(sum(now for _, now in result.losses) if result.losses else None, result.norm)
 
 
-def weights_said(found: Weighed, batch: int, batches: int) -> Iterable[str]:
+def contribution_sentences(found: Weighed, batch: int, batches: int) -> Iterable[str]:
     """Yield sentences about the contributions.
 
     Args:

@@ -17,6 +17,8 @@ from barograph.cli.replay.checkout_page import kept_origin, lay_settings
 from barograph.cli.trust import check_command_of_run
 from barograph.errors import RerunFailed, SettingsError
 from barograph.experiments.artifacts import root_of
+from barograph.jobs.rerunning import job_of, python_again, variables_again
+from barograph.jobs.submission import Submission
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.one_line import shown_lines
@@ -24,7 +26,7 @@ from barograph.model.origin import Origin
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance import parameters
 from barograph.provenance.secrets import MARK, held_back
-from barograph.rerun.checkout import checked_out
+from barograph.rerun.checkout import Checkout, checked_out
 from barograph.rerun.data import checked_data, link_data
 from barograph.rerun.environment import Environment, built_environment, present_environment
 from barograph.rerun.repetition import Repetition, Sameness, repetition_of
@@ -32,6 +34,7 @@ from barograph.rules.registry import installed_alone, needs_of, rules_from_setti
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run
 from barograph.runs.state.places import new_manifest, new_place
+from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 EXIT_DIFFERENT = 1
@@ -51,6 +54,7 @@ def rerun(
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     first = run_at(place)
+    job = job_of(first.store)
     origin = kept_origin(first.store, place)
     command = _command(origin, changes, place)
     check_command_of_run(first.store, command, trusts=trusts)
@@ -60,12 +64,15 @@ def rerun(
     settings = replaced(settings, to=target.url, findings_to="", origin=True)
     home = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="barograph-rerun-", ignore_cleanup_errors=True) as scratch:
-        python = _python(origin, Path(scratch, "environment"), wanted=environment)
+        present = _present_python(origin, wanted=environment)
         made = checked_out(first.store, origin, Path(out).absolute() if out else Path(scratch, "code"))
         try:
             for note in made.notes:
                 _say(note)
             lay_settings(first.store, origin, made)
+            python = present or _built_python(first.store, job, origin, made, Path(scratch, "environment"))
+            if job:
+                os.environ.update(variables_again(job, Path(scratch, "job")))
             link_data(origin, made.folder)
             made.make_directory()
             os.chdir(made.directory)
@@ -110,7 +117,8 @@ def _check_data(origin: Origin, *, data_changed: bool) -> None:
     _say(f"data files have changed: {said}")
 
 
-def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
+def _present_python(origin: Origin, *, wanted: bool) -> Environment | None:
+    """Return a Python that is there; None if one must be built."""
     present = present_environment(origin)
     if not present.differing:
         return present
@@ -120,7 +128,19 @@ def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
         _say(f"packages differ in this environment: {said}")
         return present
     _say(f"building an environment, because packages differ here: {said}")
-    return built_environment(origin, folder)
+    return None
+
+
+def _built_python(
+    run: Store, job: Submission | None, origin: Origin, made: Checkout, folder: Path
+) -> Environment:
+    """Build a Python with the packages of a run; without one, nothing is left of the checkout."""
+    try:
+        of_job = python_again(run, job, made.directory, progress=_say) if job else None
+        return Environment(str(of_job), built=True) if of_job else built_environment(origin, folder)
+    except BaseException:
+        made.remove()
+        raise
 
 
 def _moved(command: Sequence[str], origin: Origin, folder: Path) -> list[str]:

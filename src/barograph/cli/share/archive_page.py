@@ -21,7 +21,7 @@ _SHOWN = 20
 """Lines printed per section; JSON has all."""
 
 
-def export_and_tell(
+def export_and_print(
     names: Sequence[str], out: str, root: str | None, *, checkpoints: bool, capsules: bool, skip_running: bool,
     as_json: bool
 ) -> bool:
@@ -44,7 +44,7 @@ def export_and_tell(
     return exported.whole
 
 
-def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
+def import_and_print(file: str, root: str | None, *, as_json: bool) -> None:
     """Import an archive and print the result.
 
     Raises:
@@ -64,8 +64,8 @@ def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
         _print_imported(printer, imported)
 
 
-def check_and_tell(file: str, *, as_json: bool) -> None:
-    """Check an archive and print its contents; raises the errors of `import_and_tell`."""
+def check_and_print(file: str, *, as_json: bool) -> None:
+    """Check an archive and print its contents; raises the errors of `import_and_print`."""
     with progress("checking") as on_progress:
         manifest = check_archive(file, on_progress=on_progress)
     printer = Printer()

@@ -71,10 +71,10 @@ def archive(
 
       barograph export archive digits --root s3://bucket/runs -o s3://bucket/archives/digits.zip
     """
-    from barograph.cli.share.archive_page import export_and_tell
+    from barograph.cli.share.archive_page import export_and_print
 
-    if not export_and_tell(names, out, root, checkpoints=checkpoints, capsules=capsules, skip_running=skip_running,
-                           as_json=as_json):
+    if not export_and_print(names, out, root, checkpoints=checkpoints, capsules=capsules, skip_running=skip_running,
+                            as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -166,13 +166,13 @@ def tensorboard(
 
       barograph export tensorboard runs/first -o logs/first --json | jq .folders
     """
-    from barograph.cli.share.tensorboard_page import FOLLOW_SECS, export_and_tell, follow_and_tell
+    from barograph.cli.share.tensorboard_page import FOLLOW_SECS, export_and_print, follow_and_print
 
     if every is not None and not follow:
         raise typer.BadParameter("--every needs --follow")
     if not follow:
-        export_and_tell(run, out, as_json=as_json)
-    elif follow_and_tell(run, out, every_secs=FOLLOW_SECS if every is None else every, as_json=as_json):
+        export_and_print(run, out, as_json=as_json)
+    elif follow_and_print(run, out, every_secs=FOLLOW_SECS if every is None else every, as_json=as_json):
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -198,9 +198,9 @@ def mlflow(
 
       barograph export mlflow digits --to http://localhost:5000 --json | jq '.runs[].told'
     """
-    from barograph.cli.share.mlflow_export import export_and_tell
+    from barograph.cli.share.mlflow_export import export_and_print
 
-    export_and_tell(name, to, root, as_json=as_json)
+    export_and_print(name, to, root, as_json=as_json)
 
 
 # Last, because the entry points lead to the functions above.

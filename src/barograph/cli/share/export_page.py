@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from barograph.cli.interrupts import Interrupts
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.errors import BarographError, EndpointFailed, ExportError, StoreDenied, StoreFull
 from barograph.export.chrome_trace import write_trace
 from barograph.export.names import Attributes
@@ -52,7 +52,7 @@ def export_chrome(place: str, out: Path) -> None:
     with _opened(out) as file:
         events = write_trace(file, readings, run.findings, name=name, url=run.url)
     print(f"Wrote {count(events, 'event')} to {out}. Open it at https://ui.perfetto.dev or chrome://tracing.")
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 class Handed(NamedTuple):
@@ -99,7 +99,7 @@ def export_otel(
     print(f"{'Wrote' if json_file else 'Sent'} {count(handed.numbers, 'number')} {where}.")
     if handed.interrupted:
         print("Interrupted before the run ended. Running the command again starts at the first step.")
-    tell_damage(run, place)
+    print_damage(run, place)
     return handed.interrupted
 
 

@@ -53,12 +53,12 @@ def archive(
       barograph import archive digits.zip --check --json | jq .runs
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.share.archive_page import check_and_tell, import_and_tell
+    from barograph.cli.share.archive_page import check_and_print, import_and_print
 
     if check:
-        check_and_tell(file, as_json=as_json)
+        check_and_print(file, as_json=as_json)
     else:
-        import_and_tell(file, root, as_json=as_json)
+        import_and_print(file, root, as_json=as_json)
 
 
 def smdebug(
@@ -80,9 +80,9 @@ def smdebug(
       barograph import smdebug s3://bucket/job/debug-output -o s3://bucket/runs/old --json | jq .damage
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.share.importing_page import import_and_tell
+    from barograph.cli.share.importing_page import import_and_print
 
-    if not import_and_tell(path, out, as_json=as_json):
+    if not import_and_print(path, out, as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -111,9 +111,9 @@ def tensorboard(
 
       barograph import tensorboard s3://bucket/logs -o runs/imported --json | jq '.runs[].losses'
     """
-    from barograph.cli.share.tensorboard_import import import_and_tell
+    from barograph.cli.share.tensorboard_import import import_and_print
 
-    if not import_and_tell(path, out, as_json=as_json):
+    if not import_and_print(path, out, as_json=as_json):
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ _SHOWN = 20
 _NAMED = 5
 
 
-def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
+def import_and_print(source: str, target: str, *, as_json: bool) -> bool:
     """Import the run and print the result; return whether all of it was imported.
 
     Raises:

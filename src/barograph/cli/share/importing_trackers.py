@@ -56,13 +56,13 @@ def mlflow(
       barograph import mlflow http://localhost:5000 --by-reference --json | jq .damage
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.share.trackers_import import import_and_tell
+    from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.mlflow.opening import source_at
     from barograph.ingest.trackers.importing import Wanted
 
     wanted = Wanted(experiment or (), run or ())
-    if not import_and_tell(lambda: source_at(path, artifacts or ()), root, wanted=wanted, by_reference=by_reference,
-                           as_json=as_json):
+    if not import_and_print(lambda: source_at(path, artifacts or ()), root, wanted=wanted, by_reference=by_reference,
+                            as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -87,12 +87,12 @@ def wandb(
 
       barograph import wandb wandb/offline-run-20261123_010844-bibdrpuf --root runs --json | jq '.runs[].run'
     """
-    from barograph.cli.share.trackers_import import import_and_tell
+    from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.trackers.importing import Wanted
     from barograph.ingest.wandb.source import WandbSource
 
-    if not import_and_tell(lambda: WandbSource(Path(path)), root, wanted=Wanted((), run or ()),
-                           by_reference=by_reference, as_json=as_json):
+    if not import_and_print(lambda: WandbSource(Path(path)), root, wanted=Wanted((), run or ()),
+                            by_reference=by_reference, as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -120,10 +120,10 @@ def aim(
 
       barograph import aim /data/experiments --python ~/venvs/aim/bin/python --root runs
     """
-    from barograph.cli.share.trackers_import import import_and_tell
+    from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.aim.source import AimSource
     from barograph.ingest.trackers.importing import Wanted
 
-    if not import_and_tell(lambda: AimSource(Path(path), python), root, wanted=Wanted(experiment or (), run or ()),
-                           by_reference=by_reference, as_json=as_json):
+    if not import_and_print(lambda: AimSource(Path(path), python), root, wanted=Wanted(experiment or (), run or ()),
+                            by_reference=by_reference, as_json=as_json):
         raise typer.Exit(1)

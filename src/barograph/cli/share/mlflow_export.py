@@ -22,7 +22,7 @@ from barograph.wire.web import web_from_environment
 _SHOWN = 20
 
 
-def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> None:
+def export_and_print(name: str, to: str, root: str | None, *, as_json: bool) -> None:
     """Export a run, or all runs of an experiment, to a server and print the result.
 
     Args:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.text import Text
 
 from barograph.cli.interrupts import Interrupts
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import print_damage, run_at
 from barograph.cli.printing import Printer, console_on
 from barograph.cli.progress_bar import progress
 from barograph.errors import ExportError, StoreUnavailable
@@ -30,7 +30,7 @@ FOLLOW_SECS = 5.0
 """Seconds between updates with --follow; TensorBoard reloads as often."""
 
 
-def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
+def export_and_print(place: str, out: Path | None, *, as_json: bool) -> None:
     """Write the run at `place` as event files and print what they contain.
 
     Raises:
@@ -46,10 +46,10 @@ def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
         printer.json({**exported.to_json(), "damage": run.damage})
     else:
         _print(printer, exported)
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
-def follow_and_tell(
+def follow_and_print(
     place: str, out: Path | None, *, every_secs: float, as_json: bool, wait: Callable[[float], object] = time.sleep,
     clock: Clock | None = None,
 ) -> bool:

@@ -25,7 +25,7 @@ _SHOWN = 20
 _NAMED = 6
 
 
-def import_and_tell(
+def import_and_print(
     open_source: Callable[[], ForeignSource], root: str | None, *, wanted: Wanted, by_reference: bool, as_json: bool
 ) -> bool:
     """Import the runs and print the result; return whether all of it was imported.

@@ -80,7 +80,9 @@ def error_at(text: str, position: int, message: str) -> SearchError:
     """
     begin = text.rfind("\n", 0, position) + 1
     line = text[begin:].split("\n", 1)[0]
-    return SearchError(f"Cannot parse the search: {message}.\n  {line}\n  {' ' * (position - begin)}^")
+    error = SearchError(f"Cannot parse the search: {message}.\n  {line}\n  {' ' * (position - begin)}^")
+    error.position = position
+    return error
 
 
 def _unquoted(piece: str) -> str:

@@ -89,7 +89,7 @@ def _files(run: Any) -> Iterator[tuple[dict[str, Any], bytes | None]]:
                         ending = "json" if kind == "figures" else str(one.storage["format"]).lower()
                         which = f"{step}-{place}" if len(several) > 1 else str(step)
                         yield {**told, "which": which, "ending": ending}, _bytes(one)
-            except Exception as error:  # noqa: BLE001 - whatever Aim raises, other sequences may be readable
+            except Exception as error:  # noqa: BLE001 - Aim may raise anything; other sequences may be readable
                 yield {**told, "damage": repr(error)}, None
 
 

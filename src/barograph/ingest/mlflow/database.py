@@ -17,9 +17,9 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from barograph.errors import DamagedSource, ImportFailed, MissingExtra
 from barograph.ingest.mlflow.making import (
-    Told,
-    experiment_from_told,
-    run_from_told,
+    RunData,
+    experiment_from_data,
+    run_from_data,
     series_from_rows,
     whole_of,
     with_infinities,
@@ -71,7 +71,7 @@ class DatabaseSource:
         tags = self._named("experiment_tags", "experiment_id") if "experiment_tags" in self._tables else {}
         created = "creation_time" if "creation_time" in self._tables["experiments"] else "0"
         rows = self._rows(f"SELECT experiment_id, name, {created} FROM experiments")
-        return [experiment_from_told(str(name), tags.get(str(number), {}), whole_of(when))
+        return [experiment_from_data(str(name), tags.get(str(number), {}), whole_of(when))
                 for number, name, when in rows]
 
     def runs(self) -> Sequence[ForeignRun]:
@@ -96,7 +96,7 @@ class DatabaseSource:
             own = parameters.get(run_id, {}), tags.get(run_id, {}), datasets.get(run_id, [])
             mark = mark_of(run_id, name, status, start, end, experiment, *own, counted.get(run_id),
                            [(file.name, file.size_bytes) for file in files])
-            found.append(run_from_told(Told(
+            found.append(run_from_data(RunData(
                 str(run_id), str(experiment), str(status), mark, partial(self._series, str(run_id)),
                 name=name or "", user=user or "", start_ms=whole_of(start), end_ms=whole_of(end),
                 artifact_uri=uri or "", parameters=own[0], tags=own[1], datasets=own[2], files=files, damage=damage,

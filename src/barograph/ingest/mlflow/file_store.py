@@ -12,9 +12,9 @@ import yaml
 
 from barograph.errors import DamagedSource, ImportFailed
 from barograph.ingest.mlflow.making import (
-    Told,
-    experiment_from_told,
-    run_from_told,
+    RunData,
+    experiment_from_data,
+    run_from_data,
     series_from_rows,
     whole_of,
 )
@@ -51,7 +51,7 @@ class FileStoreSource:
 
     def experiments(self) -> Sequence[ForeignExperiment]:
         """See `ForeignSource.experiments`."""
-        return [experiment_from_told(str(meta.get("name", "")), self._texts(folder / "tags", []),
+        return [experiment_from_data(str(meta.get("name", "")), self._texts(folder / "tags", []),
                                      whole_of(meta.get("creation_time"))) for folder, meta in self._experiments()]
 
     def runs(self) -> Sequence[ForeignRun]:
@@ -106,7 +106,7 @@ class FileStoreSource:
         mark = mark_of(sorted(meta.items(), key=str), parameters, tags, datasets,
                        [(name, path.stat().st_size) for name, path in metrics],
                        [(file.name, file.size_bytes) for file in files])
-        return run_from_told(Told(
+        return run_from_data(RunData(
             run_id, experiment, _STATUS.get(whole_of(meta.get("status")), str(meta.get("status"))), mark,
             partial(_series, metrics, run_id), name=str(meta.get("run_name") or ""),
             user=str(meta.get("user_id") or ""),
@@ -131,14 +131,14 @@ class FileStoreSource:
     def _datasets(self, folder: Path, damage: list[str]) -> Iterator[dict[str, str]]:
         for below in _folders(folder / "inputs"):
             try:
-                told = _meta(below)
-                if told.get("source_type") != "DATASET":
+                data = _meta(below)
+                if data.get("source_type") != "DATASET":
                     continue
-                dataset = _meta(folder.parent / "datasets" / _plain(str(told.get("source_id"))))
+                dataset = _meta(folder.parent / "datasets" / _plain(str(data.get("source_id"))))
             except DamagedSource as error:
                 damage.append(f"Cannot read a dataset: {error}")
                 continue
-            tags = told.get("tags")
+            tags = data.get("tags")
             context = str(tags.get(_CONTEXT) or "") if isinstance(tags, Mapping) else ""
             yield {name: str(dataset.get(name) or "") for name in
                    ("name", "digest", "source_type", "source", "schema", "profile")} | {"context": context}

@@ -37,7 +37,7 @@ _MOST_DOUBLE = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunData:
     """MLflow's data of a run.
 
     Attributes:
@@ -72,33 +72,33 @@ class Told:
     damage: Sequence[str] = ()
 
 
-def run_from_told(told: Told) -> ForeignRun:
+def run_from_data(data: RunData) -> ForeignRun:
     """Return a run from MLflow's data."""
-    tags, secrets = told.tags, Secrets()
-    datasets = [{name: secrets.hide(text) for name, text in item.items()} for item in told.datasets]
-    values = {name: value_from_text(text) for name, text in told.parameters.items()}
-    damage = list(told.damage)
-    if told.status not in _ENDS:
-        damage.append(f'Unknown status "{told.status}"; the run is imported as failed.')
+    tags, secrets = data.tags, Secrets()
+    datasets = [{name: secrets.hide(text) for name, text in item.items()} for item in data.datasets]
+    values = {name: value_from_text(text) for name, text in data.parameters.items()}
+    damage = list(data.damage)
+    if data.status not in _ENDS:
+        damage.append(f'Unknown status "{data.status}"; the run is imported as failed.')
     return ForeignRun(
-        "mlflow", told.run_id, told.mark, tags.get(NAME) or told.name or told.run_id, told.series,
-        experiment=told.experiment, end=_ENDS.get(told.status, ForeignEnd.FAILED),
-        started_unix=seconds(told.start_ms), ended_unix=seconds(told.end_ms),
-        user=tags.get(_USER) or told.user, program=tags.get(_SOURCE, ""),
+        "mlflow", data.run_id, data.mark, tags.get(NAME) or data.name or data.run_id, data.series,
+        experiment=data.experiment, end=_ENDS.get(data.status, ForeignEnd.FAILED),
+        started_unix=seconds(data.start_ms), ended_unix=seconds(data.end_ms),
+        user=tags.get(_USER) or data.user, program=tags.get(_SOURCE, ""),
         commit=tags.get(_COMMIT, ""), branch=tags.get(_BRANCH, ""), repository=tags.get(_REPOSITORY, ""),
         parameters=values, tags={name: text for name, text in tags.items() if name not in _FIELDS},
         note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""), same_as=tags.get(_OURS, ""),
-        files=[*map(_file_from_dataset, datasets), *told.files],
+        files=[*map(_file_from_dataset, datasets), *data.files],
         book={
-            "status": told.status, "artifact_uri": secrets.hide(told.artifact_uri),
+            "status": data.status, "artifact_uri": secrets.hide(data.artifact_uri),
             "datasets": datasets,
-            "spelled": spelled_otherwise(told.parameters, values),
+            "spelled": spelled_otherwise(data.parameters, values),
         },
         damage=damage,
     )
 
 
-def experiment_from_told(name: str, tags: Mapping[str, str], created_ms: int) -> ForeignExperiment:
+def experiment_from_data(name: str, tags: Mapping[str, str], created_ms: int) -> ForeignExperiment:
     """Return an experiment from MLflow's data."""
     own = {name: text for name, text in tags.items() if name != NOTE}
     return ForeignExperiment(name, tags.get(NOTE, ""), own, seconds(created_ms))

@@ -11,10 +11,10 @@ import numpy as np
 
 from barograph.errors import DamagedSource, ImportFailed
 from barograph.ingest.mlflow.making import (
-    Told,
+    RunData,
     dataset_from_json,
-    experiment_from_told,
-    run_from_told,
+    experiment_from_data,
+    run_from_data,
     series_from_rows,
     whole_of,
     with_infinities,
@@ -51,7 +51,7 @@ class ServerSource:
 
     def experiments(self) -> Sequence[ForeignExperiment]:
         """See `ForeignSource.experiments`."""
-        return [experiment_from_told(str(item.get("name", "")), _texts(item.get("tags")),
+        return [experiment_from_data(str(item.get("name", "")), _texts(item.get("tags")),
                                      whole_of(item.get("creation_time"))) for item in self._experiments]
 
     def runs(self) -> Sequence[ForeignRun]:
@@ -79,7 +79,7 @@ class ServerSource:
         damage: list[str] = []
         files = [*self._artifacts(run_id, uri, damage), *self._models(outputs), *versions.get(run_id, [])]
         keys = [str(metric["key"]) for metric in data.get("metrics") or []]
-        return run_from_told(Told(
+        return run_from_data(RunData(
             run_id, names.get(str(info.get("experiment_id")), ""), str(info.get("status")),
             # The server returns the newest point of each metric, which changes with each new value.
             mark_of(info, data, inputs, outputs, [(file.name, file.size_bytes) for file in files]),

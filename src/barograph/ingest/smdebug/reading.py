@@ -39,7 +39,7 @@ class SavedStep:
     unproved: int = 0
 
 
-def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[[str], object]) -> SavedStep:
+def saved_step(data: memoryview, step: int, index: Index | None, report: Callable[[str], object]) -> SavedStep:
     """Return everything readable in a file of values.
 
     The mode is that of the index, as in smdebug, or else that of the first value.
@@ -54,7 +54,7 @@ def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[
     starts = () if index is None else sorted(index.starts.values())
     for record in records_in(data, starts):
         if isinstance(record, BrokenRecord):
-            tell(f"at byte {record.start} {record.reason}{_named_at(record.start, index)}")
+            report(f"at byte {record.start} {record.reason}{_named_at(record.start, index)}")
             continue
         try:
             event = event_from_message(record.payload)
@@ -65,10 +65,10 @@ def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[
                 saved.proved += record.proved
                 saved.unproved += not record.proved
         except DamagedSource as error:
-            tell(f"at byte {record.start} {error}{_named_at(record.start, index)}")
+            report(f"at byte {record.start} {error}{_named_at(record.start, index)}")
     if index is not None:
         for name in index.starts.keys() - saved.values.keys():
-            tell(f"{name} is lost: it is in the index, but unreadable")
+            report(f"{name} is lost: it is in the index, but unreadable")
     return saved
 
 

@@ -9,7 +9,7 @@ from barograph.model.items import Value
 
 _WHOLE = re.compile(r"[+-]?\d{1,300}")
 _REAL = re.compile(r"[+-]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][+-]?\d{1,4})?|[+-]?inf(?:inity)?|nan", re.I)
-_TRUTH = {"True": True, "true": True, "False": False, "false": False}
+_BOOLEANS = {"True": True, "true": True, "False": False, "false": False}
 
 
 def value_from_text(text: str) -> Value:
@@ -19,8 +19,8 @@ def value_from_text(text: str) -> Value:
         >>> [value_from_text(text) for text in ("64", "1e-3", "True", "adam", "0012", "None", "(0.9, 0.999)")]
         [64, 0.001, True, 'adam', '0012', 'None', '(0.9, 0.999)']
     """
-    if text in _TRUTH:
-        return _TRUTH[text]
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
     if _WHOLE.fullmatch(text):
         # Digits with leading zeros are more likely a name, such as a commit.
         return int(text) if str(int(text)) == text.lstrip("+") else text

@@ -150,10 +150,10 @@ class ForeignRunWriter:
 
     def _clear(self) -> None:
         names = [item.name for item in self._store.list()]
-        said_here = [name for name in names
-                     if name.startswith(f"{JOURNAL_OF_RUN}/") and not name.endswith(f"-{self._mark}.json")]
+        noted_here = [name for name in names
+                      if name.startswith(f"{JOURNAL_OF_RUN}/") and not name.endswith(f"-{self._mark}.json")]
         # The book first, so that a killed import is repeated.
-        for name in sorted(set(names) - set(said_here), key=lambda name: (name != _book(self._run), name == MANIFEST)):
+        for name in sorted(set(names) - set(noted_here), key=lambda name: (name != _book(self._run), name == MANIFEST)):
             self._store.delete(name)
 
     def _manifest(self) -> Manifest:

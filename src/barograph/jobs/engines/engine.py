@@ -11,6 +11,11 @@ from barograph.jobs.spec import JobSpec
 
 ASKED = "asked-to-end"
 """File that an engine creates in the directory of an instance before it signals the agent: it is no notice then."""
+INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
+"""Environment variable that marks all processes of an instance: `JOB@OWNER/ATTEMPT-INDEX/`.
+
+Of two marks none is the beginning of another one.
+"""
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
 """Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
 

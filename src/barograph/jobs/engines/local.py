@@ -13,24 +13,18 @@ from pathlib import Path
 
 from barograph.errors import JobError
 from barograph.jobs.data.mounts import mounts, unmount
-from barograph.jobs.engines.engine import ASKED, CPUS_VARIABLE, NETWORK_VARIABLE, Handle, Order
+from barograph.jobs.engines.engine import ASKED, CPUS_VARIABLE, INSTANCE_VARIABLE, NETWORK_VARIABLE, Handle, Order
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
 from barograph.machine.gpus import names_of_gpus
 from barograph.machine.host import cores_to_use, memory_bytes
-from barograph.machine.marked import kill_marked, marked_processes, program_of
+from barograph.machine.marked import kill_marked, kill_unmarked_below, marked_processes, program_of
 from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
 from barograph.processes.process import ended_reason
 from barograph.runs.state.process import Process, is_alive, process_now
 from barograph.watch.figures import count, size
-
-INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
-"""Environment variable that marks all processes of an instance: `JOB@OWNER/ATTEMPT-INDEX/`.
-
-Of two marks none is the beginning of another one.
-"""
 
 _AGENT = "barograph.jobs.agent"
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -218,6 +212,8 @@ class LocalEngine:
 
     def kill(self, handle: Handle) -> None:
         """See `Engine.kill`."""
+        if not self.is_gone(handle):
+            kill_unmarked_below(handle["pid"], INSTANCE_VARIABLE)
         kill_marked(INSTANCE_VARIABLE, handle["mark"])
         clean_up(Path(handle["work"]) / "limits")
         _unmount(Path(handle["work"]))

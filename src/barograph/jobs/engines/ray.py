@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barograph.errors import JobError, SettingsError
-from barograph.jobs.engines.engine import Handle, NotYet, Order
-from barograph.jobs.engines.local import INSTANCE_VARIABLE
+from barograph.jobs.engines.engine import INSTANCE_VARIABLE, Handle, NotYet, Order
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
 from barograph.jobs.engines.ray_places import is_directory, local_channels, probe_of

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.jobs.data.mounts import stale_mounts, unmount
-from barograph.jobs.engines.engine import ASKED
-from barograph.jobs.engines.local import INSTANCE_VARIABLE
+from barograph.jobs.engines.engine import ASKED, INSTANCE_VARIABLE
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up
 from barograph.machine.marked import kill_marked
@@ -23,7 +22,7 @@ from barograph.processes.ray_process import ProcessHost
 
 _OF_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
 """What Ray sets for what it runs itself; all that begins with RAY_ likewise, but for the authentication."""
-_SAID_BYTES = 500
+_SAID_BYTES = 4096
 _UNATTENDED_SECS = 900.0
 """How long an instance keeps its resources after its agent has ended, if no controller releases them."""
 

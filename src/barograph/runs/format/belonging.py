@@ -47,9 +47,9 @@ def check_origin(records: pq.ParquetFile, name: ChunkName, run_id: str) -> None:
 
     An unknown kind or mode is damage, too.
     """
-    said = notes_of(records.metadata.metadata, str(name)).run_id
-    if said and run_id and said != run_id:
-        raise DamagedChunk(f"The file belongs to another run: {said} instead of {run_id} ({name}).")
+    noted = notes_of(records.metadata.metadata, str(name)).run_id
+    if noted and run_id and noted != run_id:
+        raise DamagedChunk(f"The file belongs to another run: {noted} instead of {run_id} ({name}).")
     if not records.metadata.num_rows:
         return
     _check_words(records, name)

@@ -100,12 +100,12 @@ def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNot
 
 def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:
     """Return the metadata of a file merged from files with this metadata."""
-    told = [note.first_steps for note in notes if note.first_steps is not None]
-    optimizers = sorted({optimizer for firsts in told for optimizer in firsts})
-    firsts = {name: min(firsts[name] for firsts in told if name in firsts) for name in optimizers}
+    known_firsts = [note.first_steps for note in notes if note.first_steps is not None]
+    optimizers = sorted({optimizer for firsts in known_firsts for optimizer in firsts})
+    firsts = {name: min(firsts[name] for firsts in known_firsts if name in firsts) for name in optimizers}
     return ChunkNotes(
         max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes),
-        next((note.run_id for note in notes if note.run_id), ""), firsts if told else None,
+        next((note.run_id for note in notes if note.run_id), ""), firsts if known_firsts else None,
     )
 
 

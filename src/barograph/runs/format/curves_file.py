@@ -118,8 +118,8 @@ def curves_file(found: SeriesBuckets, chunks: ChunkName, run_id: str) -> tuple[C
     }
     columns |= {name: pa.array(found.buckets[name]) for name in BUCKET.names or ()}
     table = pa.table(columns)
-    said = {"format": FORMAT_VERSION, "run_id": run_id, **_of(chunks)}
-    data = noted_bytes([table], table.schema, said, version="2.6", compression="zstd", use_dictionary=list(_TEXTS),
+    notes = {"format": FORMAT_VERSION, "run_id": run_id, **_of(chunks)}
+    data = noted_bytes([table], table.schema, notes, version="2.6", compression="zstd", use_dictionary=list(_TEXTS),
                        write_statistics=False, write_page_checksum=True, store_schema=False)
     return CurvesName(chunks.worker, chunks.attempt, chunks.first, chunks.last, digest_of(data)), data
 
@@ -143,8 +143,8 @@ def read_names(store: Store, name: CurvesName, run_id: str) -> frozenset[SeriesN
 def _read(
     store: Store, name: CurvesName, run_id: str, columns: Sequence[str], made_of: Callable[[pa.Table], Found]
 ) -> Found:
-    table, said = read_noted(store, name, run_id, columns=columns, texts=_TEXTS, what="buckets")
-    if {**said, **_of(name)} != said:
+    table, notes = read_noted(store, name, run_id, columns=columns, texts=_TEXTS, what="buckets")
+    if {**notes, **_of(name)} != notes:
         raise DamagedChunk(f"The file covers other chunks than its name says ({name}).")
     try:
         return made_of(table.unify_dictionaries().combine_chunks())

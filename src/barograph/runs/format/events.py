@@ -65,12 +65,12 @@ class SubjectTables:
 
     def subject(self, kind: str, path: str, layer: str, dtype: str, shard: bool, whole: int) -> Subject:
         """Return the subject with these values of columns."""
-        told = (kind, path, layer, dtype, shard, whole)
-        known = self._subjects.get(told)
+        description = (kind, path, layer, dtype, shard, whole)
+        known = self._subjects.get(description)
         if known is None:
             if len(self._subjects) >= SUBJECTS_KEPT:
                 self._subjects.clear()
-            known = self._subjects[told] = Subject(Key(Kind(kind), path), layer, dtype, shard, whole)
+            known = self._subjects[description] = Subject(Key(Kind(kind), path), layer, dtype, shard, whole)
         return known
 
     def table(self, subjects: tuple[Subject, ...]) -> SubjectTable:

@@ -28,7 +28,7 @@ _DIGEST = rf"(?P<digest>[0-9a-f]{{{DIGEST_CHARS}}})"
 _WHICH = r"(?P<attempt>\d{4,})"
 _RANGE = re.compile(rf"{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.[a-z]+")
 _TENSORS = re.compile(rf"{TENSORS}/{_WORKER}/{_WHICH}-(?P<chunk>\d{{8,}})\.{_DIGEST}\.safetensors")
-_PAPER = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
+_METADATA_NAME = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
 
@@ -157,5 +157,5 @@ def metadata_name(folder: str, worker: str, attempt: int) -> str:
 
 def metadata_from_name(name: str) -> tuple[str, str, int] | None:
     """Return folder, worker and attempt of a worker's metadata file; None if the name is not of this type."""
-    match = _PAPER.fullmatch(name)
+    match = _METADATA_NAME.fullmatch(name)
     return (match["folder"], match["worker"], int(match["attempt"])) if match else None

@@ -73,13 +73,13 @@ def read_noted(
     try:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(texts))
         notes = notes_in(file.metadata.metadata)
-        said_run = notes["run_id"]
+        noted_run = notes["run_id"]
         missing = set(columns) - set(file.schema_arrow.names)
         check_sizes(file.metadata, len(data), str(name))
         table = file.read(columns=list(columns), use_threads=False)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedChunk(f"The file cannot be read as {what}: {error!r} ({name}).") from error
-    if said_run and run_id and said_run != run_id:
+    if noted_run and run_id and noted_run != run_id:
         raise DamagedChunk(f"The file belongs to another run ({name}).")
     if missing:
         raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")

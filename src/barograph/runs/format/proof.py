@@ -23,12 +23,6 @@ def checksum_of(*parts: bytes | memoryview) -> str:
     Args:
         parts: Parts of the file, in order.
 
-    It finds damage as well as SHA-256 does, in a tenth of the time: that of a capsule is time that training stands.
-    Neither would find what somebody changes on purpose, who could change the digest as well.
-
-    Args:
-        parts: Of the file, in order.
-
     Example:
         >>> checksum_of(b""), checksum_of(b"ab") == checksum_of(b"a", b"b")
         ('99aa06d3014798d86001c324468d497f', True)

@@ -156,10 +156,10 @@ def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any]
 def check_tensors_origin(data: bytes | memoryview, origin: TensorsOrigin, name: str) -> None:
     """Raise DamagedChunk if a file has another origin; a file without origin passes."""
     try:
-        said = json.loads(_header(data, name)[0].get("__metadata__", {}).get("barograph", "{}"))
-        told = {word: value for word, value in said.items() if value != ""}
+        header = json.loads(_header(data, name)[0].get("__metadata__", {}).get("barograph", "{}"))
+        written = {word: value for word, value in header.items() if value != ""}
         known = {word: value for word, value in origin._asdict().items() if value != ""}
-        other = [word.removesuffix("_id") for word, value in known.items() if told.get(word, value) != value]
+        other = [word.removesuffix("_id") for word, value in known.items() if written.get(word, value) != value]
     except (ValueError, TypeError, AttributeError) as error:
         raise DamagedChunk(f"The metadata of the file is invalid: {error} ({name}).") from error
     if other:

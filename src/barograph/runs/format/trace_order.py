@@ -65,12 +65,6 @@ class Order:
     Raises:
         ValueError: The text is invalid or unknown.
 
-    Args:
-        text: As `order_from_hint` gives it.
-
-    Raises:
-        ValueError: It says nothing that is known here.
-
     Example:
         >>> Order('{"drawn":"range","size":5}').part(3, 9).tolist()
         [3, 4]

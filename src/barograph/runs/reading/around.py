@@ -15,7 +15,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.format.events import dictionary_column
-from barograph.runs.reading.inventory import speaking
+from barograph.runs.reading.inventory import contributing
 from barograph.runs.reading.moment import view_from_rows
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
@@ -155,11 +155,11 @@ def _views(table: pa.Table, step: int) -> list[StepView]:
     modes, optimizers, workers = (dictionary_column(table, name) for name in ("mode", "optimizer", "worker"))
     steps = table["step"].to_numpy()
     code_of = {name: code for code, name in enumerate(workers.texts)}
-    speakers = speaking([workers.texts[code] for code in np.unique(workers.codes[steps == step]).tolist()])
+    contributors = contributing([workers.texts[code] for code in np.unique(workers.codes[steps == step]).tolist()])
     views = []
     for number, mode, optimizer in np.unique(np.stack([steps, modes.codes, optimizers.codes]), axis=1).T.tolist():
         mine = (steps == number) & (modes.codes == mode) & (optimizers.codes == optimizer)
-        parts = {name: [table.filter(pa.array(mine & (workers.codes == code_of[name])))] for name in speakers}
+        parts = {name: [table.filter(pa.array(mine & (workers.codes == code_of[name])))] for name in contributors}
         view = view_from_rows(parts)
         if view is not None:
             views.append(view)

@@ -48,15 +48,15 @@ def supersession_from(beginnings: Mapping[Stream, Sequence[Beginning]]) -> tuple
     """
     starts: dict[tuple[int, str], int] = {}
     certain: dict[tuple[int, str], bool] = {}
-    for (attempt, worker), told in beginnings.items():
+    for (attempt, worker), found in beginnings.items():
         group = attempt, group_of(worker)
-        certain[group] = certain.get(group, False) or any(item.certain for item in told)
-        for optimizer, step in (pair for item in told for pair in item.first_steps.items()):
+        certain[group] = certain.get(group, False) or any(item.certain for item in found)
+        for optimizer, step in (pair for item in found for pair in item.first_steps.items()):
             starts[attempt, optimizer] = min(step, starts.get((attempt, optimizer), step))
-    untold = sorted({attempt for (attempt, _), is_certain in certain.items() if not is_certain})
-    return Supersession(starts, untold), [
+    uncertain = sorted({attempt for (attempt, _), is_certain in certain.items() if not is_certain})
+    return Supersession(starts, uncertain), [
         f"The first step of attempt {attempt} is unknown because its first file cannot be read. Records of earlier "
-        "attempts are left out, as this attempt may supersede them." for attempt in untold
+        "attempts are left out, as this attempt may supersede them." for attempt in uncertain
     ]
 
 

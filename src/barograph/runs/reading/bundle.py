@@ -13,7 +13,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
-from barograph.runs.reading.inventory import natural_order, speaking
+from barograph.runs.reading.inventory import contributing, natural_order
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import (
     Series,
@@ -71,10 +71,8 @@ def bundles(
     """
     wanted = [statistic_named(name) for name in statistics]
     columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
-    table = run.arrow(kind, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
-    if only is not None:
-        names, paths = {key.path for key in only if key.kind == kind}, dictionary_column(table, "path")
-        table = table.filter(pa.array(np.array([text in names for text in paths.texts], bool)[paths.codes]))
+    paths = "*" if only is None else frozenset(key.path for key in only if key.kind == kind)
+    table = run.arrow(kind, paths, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
     modes, optimizers = dictionary_column(table, "mode"), dictionary_column(table, "optimizer")
     codes = modes.codes * len(optimizers.texts) + optimizers.codes
     for code in np.unique(codes).tolist():
@@ -144,7 +142,7 @@ def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterato
     for path, found in itertools.groupby(spans, lambda span: span[0] // len(workers.texts)):
         of_worker = {workers.texts[code % len(workers.texts)]: slice(start, stop) for code, start, stop in found}
         if len(of_worker) > 1:
-            of_worker = {name: of_worker[name] for name in speaking(of_worker)}
+            of_worker = {name: of_worker[name] for name in contributing(of_worker)}
         key = Key(kind, names[path])
         merged = len(of_worker) > 1 and kind in MERGED_KINDS
         if merged or (any_shard and any(shards[rows].any() for rows in of_worker.values())):

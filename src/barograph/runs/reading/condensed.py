@@ -210,3 +210,22 @@ def only(
     if len(names) > 1:
         return None
     return np.concatenate(found) if found else np.empty(0, BUCKET)
+
+
+def each(parts: Sequence[SeriesBuckets], *, kind: str, paths: Collection[str]) -> dict[SeriesName, Buckets]:
+    """Return the buckets of each series of a kind.
+
+    Args:
+        parts: Buckets of one worker.
+        kind: The kind.
+        paths: Only these paths.
+    """
+    found: dict[SeriesName, list[Buckets]] = {}
+    for part in parts:
+        order = np.argsort(part.codes, kind="stable")
+        codes = part.codes[order]
+        for code, name in enumerate(part.names):
+            if name.kind == kind and name.path in paths:
+                first, stop = np.searchsorted(codes, (code, code + 1))
+                found.setdefault(name, []).append(part.buckets[order[first:stop]])
+    return {name: np.concatenate(several) for name, several in found.items()}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
-from barograph.runs.reading.inventory import speaking
+from barograph.runs.reading.inventory import contributing
 from barograph.runs.reading.reader import RunReader
 
 
@@ -49,7 +49,7 @@ def counts_of(
     table = run.arrow(kind, mode=mode, start=start, stop=stop, columns=("worker", "path", "step", "value"))
     workers, paths = dictionary_column(table, "worker"), dictionary_column(table, "path")
     present = [workers.texts[code] for code in np.unique(workers.codes).tolist()]
-    counting = np.isin(workers.codes, [workers.texts.index(name) for name in speaking(present)])
+    counting = np.isin(workers.codes, [workers.texts.index(name) for name in contributing(present)])
     codes, steps, values = (column[counting] for column in (
         paths.codes, table["step"].to_numpy(), table["value"].to_numpy()))
     order = np.lexsort((steps, codes))

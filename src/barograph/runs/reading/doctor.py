@@ -245,8 +245,8 @@ class _Examination:
             try:
                 read_curves(self._store, name, self._run_id)
             except DamagedChunk as error:
-                said = str(error)
-                self.diagnosis.leftover.append(f"{said.removesuffix('.')}. Curves are computed from the records "
+                message = str(error)
+                self.diagnosis.leftover.append(f"{message.removesuffix('.')}. Curves are computed from the records "
                                                "instead.")
             except ObjectNotFound:
                 continue  # it went with its records since it was listed
@@ -294,11 +294,11 @@ class _Examination:
         worker, stream = state.worker, (state.worker.attempt, state.worker.name)
         last_step = spans.get(stream, _NOTHING).last
         if worker.attempt == max(self._found.attempts, default=worker.attempt):
-            told = "" if state.last is None else f" It had reported {state.last.step} steps."
+            reported = "" if state.last is None else f" It had reported {state.last.step} steps."
             what = f"Records of {_whose(stream)} after step {last_step}"
             if last_step < 0:
                 what = f"All records of {_whose(stream)}"
-            self.diagnosis.missing.append(f"{what} were lost when it was killed.{told}")
+            self.diagnosis.missing.append(f"{what} were lost when it was killed.{reported}")
             return
         # A later attempt repeated the lost steps, starting from its checkpoint.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt

@@ -62,6 +62,18 @@ class Envelope:
         return Series(self.key, self.statistic, places[0][kept], values[kept], places[1][kept])
 
 
+_COARSEST = 4
+"""Factor by which a curve may have fewer points than requested, if that avoids reading the records."""
+
+
+def is_fine(buckets: Buckets, points: int) -> bool:
+    """Return whether the buckets of a series do for a curve of so many points.
+
+    A short series has few buckets: it would look coarser than an even shorter one.
+    """
+    return int(buckets["count"].sum()) > points and points <= _COARSEST * 2 * len(buckets)
+
+
 def envelope_of_buckets(key: Key, statistic: str, buckets: Buckets, points: int) -> Envelope:
     """Return the envelope of a series from its buckets, with at most `points` points."""
     most = max(1, points // 2)
@@ -78,3 +90,23 @@ def envelope_of_series(series: Series, points: int) -> Envelope:
     starts = np.unique(np.arange(most) * count // most) if count else np.empty(0, np.intp)
     buckets = buckets_of_points(series.steps, series.values, series.times, starts) if count else np.empty(0, BUCKET)
     return Envelope(series.key, series.statistic, buckets)
+
+
+def envelope_of_columns(series: Series, points: int, *, log: bool = False) -> Envelope:
+    """Return the envelope of a series in columns of equal width on the x axis, with at most `points` points.
+
+    Args:
+        series: The points; their times are the positions on the x axis, ascending.
+        points: Maximum number of points.
+        log: The columns have equal width on a logarithmic axis, which is linear near 0.
+    """
+    count = len(series)
+    if count <= points:
+        return envelope_of_series(series, points)
+    places = np.arcsinh(series.times) if log else series.times
+    columns, width = max(1, points // 2), places[-1] - places[0]
+    if not width > 0:
+        return envelope_of_series(series, points)
+    column = np.minimum((places - places[0]) / width * columns, columns - 1).astype(np.int64)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    return Envelope(series.key, series.statistic, buckets_of_points(series.steps, series.values, series.times, starts))

@@ -113,7 +113,7 @@ class Feed:
         self._again = False
         self._manifest: Manifest | None = None
         self._found: Survey | None = None
-        self._last_words = WorkerEnd(
+        self._worker_end = WorkerEnd(
             self._clock, self._vitals,
             lambda worker, attempt: self._metadata_file(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
             dead_secs=dead_secs, patient=patient,
@@ -131,7 +131,7 @@ class Feed:
         self._check_run(found)
         self._again = False
         self._held.clear()
-        self._last_words.look_anew()
+        self._worker_end.clear_cache()
         more = self._advance(found) or self._again
         self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
@@ -145,7 +145,7 @@ class Feed:
             if not found.has_manifest:
                 raise NotARun(f"Not a run: there is no {MANIFEST} ({self._store.url}).")
             self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
-            self._last_words.settings = self._manifest.settings
+            self._worker_end.settings = self._manifest.settings
 
     def _advance(self, found: Survey) -> bool:
         """Read and align present data; return whether more can be read immediately."""
@@ -231,8 +231,8 @@ class Feed:
                 note = self._metadata_file(RETENTION, name, self._attempt, removed_through_from_bytes)
                 stream.removed_through = stream.removed_through if note is None else note
             if stream.last_chunk is None and (ENDINGS, name, self._attempt) in found.metadata:
-                told = self._metadata_file(ENDINGS, name, self._attempt, ending_from_bytes)
-                stream.last_chunk = told[1] if told else None
+                stored = self._metadata_file(ENDINGS, name, self._attempt, ending_from_bytes)
+                stream.last_chunk = stored[1] if stored else None
 
     def _meet(self, name: str, attempt: int) -> None:
         worker = self._metadata_file(WORKERS, name, attempt, worker_from_bytes)
@@ -296,7 +296,7 @@ class Feed:
         """Return whether a worker of a past attempt publishes no more."""
         if stream.last_chunk is not None:
             return stream.is_complete
-        return self._last_words.are_said(stream.worker, found)
+        return self._worker_end.are_over(stream.worker, found)
 
     def _is_out_now(self, found: Survey) -> Callable[[Worker], bool]:
         answers: dict[Stream, bool] = {}

@@ -30,10 +30,6 @@ class Gaps:
             found: Contents of the run. If something seems to be missing, they are read again: a listing may contain
                 neither the old files nor the one merged from them.
 
-        Args:
-            found: What is in the run. Where something seems to be missing, it is looked again: a listing may have
-                caught neither the old files nor the one that was made of them.
-
         Raises:
             StoreError: The store cannot be read.
         """
@@ -61,18 +57,18 @@ class Gaps:
     def _last_chunk(self, stream: Stream) -> int | None:
         if stream not in self._last_chunks:
             attempt, worker = stream
-            told = self._metadata.read(ENDINGS, worker, attempt, ending_from_bytes)
-            if told is None:
+            stored = self._metadata.read(ENDINGS, worker, attempt, ending_from_bytes)
+            if stored is None:
                 return None
-            self._last_chunks[stream] = told[1]
+            self._last_chunks[stream] = stored[1]
         return self._last_chunks[stream]
 
     def _removed_through(self, found: Survey, stream: Stream) -> int:
         attempt, worker = stream
         if (RETENTION, worker, attempt) not in found.metadata:
             return -1
-        told = self._metadata.read(RETENTION, worker, attempt, removed_through_from_bytes)
-        return -1 if told is None else told
+        stored = self._metadata.read(RETENTION, worker, attempt, removed_through_from_bytes)
+        return -1 if stored is None else stored
 
 
 def beyond_last(file: ChunkName, last_chunk: int) -> str:

@@ -178,7 +178,7 @@ def glances(
     stores: Iterable[Store], *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep
 ) -> list[Glance]:
     """Return the state of each run; arguments as for `glance`. Unreadable runs are in the result, too."""
-    return _seen([_Look(store, clock or SystemClock()) for store in stores], _Look.take_or_say_why_not, wait)
+    return _seen([_Look(store, clock or SystemClock()) for store in stores], _Look.take_or_reason, wait)
 
 
 def _seen(
@@ -187,14 +187,14 @@ def _seen(
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(take, looks))
         for _ in range(_LOOKS - 1):
-            if not any(_may_still_tell(item) for item in found):
+            if not any(_may_still_change(item) for item in found):
                 break
             wait(_LOOK_AGAIN_SECS)
-            found = list(pool.map(lambda look, item: take(look) if _may_still_tell(item) else item, looks, found))
+            found = list(pool.map(lambda look, item: take(look) if _may_still_change(item) else item, looks, found))
     return found
 
 
-def _may_still_tell(seen: Glance) -> bool:
+def _may_still_change(seen: Glance) -> bool:
     """Return whether another poll may show an increasing heartbeat."""
     return seen.state is RunState.UNKNOWN and seen.manifest is not None
 
@@ -206,7 +206,7 @@ class _Look:
         self._store = store
         self._roster = Roster(store, clock)
 
-    def take_or_say_why_not(self) -> Glance:
+    def take_or_reason(self) -> Glance:
         try:
             return self.take()
         except StoreError as error:
@@ -235,7 +235,7 @@ class _Look:
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
             covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),
-            findings=log.findings, told=_told(listing), problems=(*self._roster.damage, *log.damage),
+            findings=log.findings, told=_record_count(listing), problems=(*self._roster.damage, *log.damage),
         )
 
     def _state(self, workers: Sequence[WorkerState], attempt: int) -> RunState:
@@ -252,6 +252,6 @@ class _Look:
         return RunState.STARTING if lives else RunState.EMPTY
 
 
-def _told(listing: Iterable[ObjectInfo]) -> tuple[int, float]:
+def _record_count(listing: Iterable[ObjectInfo]) -> tuple[int, float]:
     times = [item.modified_unix for item in listing if item.name.startswith((f"{JOURNAL}/", f"{ORIGIN}/"))]
     return len(times), max(times, default=0.0)

@@ -86,18 +86,18 @@ def natural_order(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
 
 
-def speaking(workers: Iterable[str]) -> list[str]:
+def contributing(workers: Iterable[str]) -> list[str]:
     """Return the workers whose records are used: all ranks, or else the first process.
 
     Example:
-        >>> speaking(["r10", "r2"]), speaking(["p1", "p0"])
+        >>> contributing(["r10", "r2"]), contributing(["p1", "p0"])
         (['r2', 'r10'], ['p0'])
     """
-    in_order = in_speaking_order(workers)
+    in_order = by_precedence(workers)
     return [name for name in in_order if group_of(name) == "r"] or in_order[:1]
 
 
-def in_speaking_order(workers: Iterable[str]) -> list[str]:
+def by_precedence(workers: Iterable[str]) -> list[str]:
     """Return workers by precedence: ranks before other processes."""
     return sorted(workers, key=lambda name: (group_of(name) != "r", worker_order(name)))
 
@@ -204,7 +204,7 @@ class _Series:
             (self._step == np.repeat(self._step[self._last], length))
             & (self._optimizer == np.repeat(self._optimizer[self._last], length))
         )
-        place = {name: at for at, name in enumerate(in_speaking_order(self._worker_names))}
+        place = {name: at for at, name in enumerate(by_precedence(self._worker_names))}
         of_worker = np.array([place[name] for name in self._worker_names])[self._worker[then]]
         # Rows of a series are in order of time; otherwise equal ones keep the later one.
         order = then[np.lexsort((then, self._in_step[then], self._attempt[then], -of_worker, self._series[then]))]
@@ -256,7 +256,7 @@ def _views(table: pa.Table, moments: Collection[_Moment]) -> dict[_Moment, list[
             & (optimizers.codes == optimizers.texts.index(moment.optimizer))
         )
         present = [workers.texts[code] for code in np.unique(workers.codes[then]).tolist()]
-        ranks = speaking(present) if any(group_of(name) == "r" for name in present) else []
+        ranks = contributing(present) if any(group_of(name) == "r" for name in present) else []
         for together in [ranks, *([name] for name in sorted(set(present) - set(ranks), key=worker_order))]:
             parts = {name: [table.filter(pa.array(then & (workers.codes == workers.texts.index(name))))]
                      for name in together}

@@ -62,7 +62,7 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
     for metadata_file in names:
         if metadata_file.partition("/")[0] not in _WITH_METADATA or not metadata_file.endswith(".json"):
             continue
-        for name, checksum in _check_paper(store, metadata_file, found).items():
+        for name, checksum in _check_metadata(store, metadata_file, found).items():
             known.add(name)
             if name in names:
                 _check_bytes(store, name, checksum, found)
@@ -76,7 +76,7 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
     return found
 
 
-def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]:
+def _check_metadata(store: Store, name: str, found: FileCheck) -> Mapping[str, str]:
     """Return the files listed in a metadata file, with their checksums; note damage."""
     try:
         metadata_file = unsealed(store.get(name), name)
@@ -92,7 +92,8 @@ def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]
 
 def _files_of(name: str, metadata_file: Mapping[str, Any]) -> dict[str, str]:
     if capsule := _CAPSULE.fullmatch(name):
-        return {f"{capsule['folder']}{said['name']}": str(said["checksum"]) for said in metadata_file["files"].values()}
+        return {f"{capsule['folder']}{entry['name']}": str(entry["checksum"])
+                for entry in metadata_file["files"].values()}
     if name.partition("/")[0] == CHECKPOINTS and "file" in metadata_file:
         if match := _CHECKPOINT.fullmatch(metadata_file["file"]):
             return {match[0]: match["checksum"]}

@@ -50,10 +50,7 @@ class Metric(NamedTuple):
             >>> Metric(Key(Kind.LOSS, "total"), Mode.EVAL, "").name, Metric(Key(Kind.LOSS, "kl"), Mode.TRAIN, "d").name
             ('eval_loss', 'loss.kl [optimizer d]')
         """
-        path, prefix = self.key.path, "" if self.mode is Mode.TRAIN else f"{self.mode}_"
-        if self.key.kind is Kind.LOSS:
-            path = "loss" if path == "total" else f"loss.{path}"
-        return f"{prefix}{path}{f' [{named(self.optimizer)}]' if self.optimizer else ''}"
+        return _name(SeriesName(self.key.kind, self.key.path, self.mode, self.optimizer))
 
 
 def metric_name(text: str) -> str:
@@ -63,7 +60,7 @@ def metric_name(text: str) -> str:
         >>> metric_name("loss:total"), metric_name("loss:kl (eval)"), metric_name("scalar:val/acc"), metric_name("acc")
         ('loss', 'eval_loss.kl', 'val/acc', 'acc')
     """
-    found = _key_and_mode(text)
+    found = key_and_mode(text)
     return text if found is None or found[0].kind not in METRIC_KINDS else Metric(*found, "").name
 
 
@@ -72,7 +69,7 @@ def series_named(run: RunReader, text: str) -> tuple[Key, str, Mode] | None:
 
     Of a tensor that is its norm. Without a mode in the text, training comes first.
     """
-    found = _key_and_mode(text)
+    found = key_and_mode(text)
     if found is None or not run.keys(found[0].kind, glob.escape(found[0].path)):
         return None
     key, mode = found
@@ -85,7 +82,13 @@ def series_named(run: RunReader, text: str) -> tuple[Key, str, Mode] | None:
     return None
 
 
-def _key_and_mode(text: str) -> tuple[Key, Mode] | None:
+def key_and_mode(text: str) -> tuple[Key, Mode] | None:
+    """Return key and mode of the text that `show` and `keys` print; None if it is no key.
+
+    Example:
+        >>> key_and_mode("loss:kl (eval)")
+        (Key(kind=<Kind.LOSS: 'loss'>, path='kl'), <Mode.EVAL: 'eval'>)
+    """
     mode = next((mode for mode in Mode if text.endswith(f" ({mode})")), Mode.TRAIN)
     try:
         return key_from_text(text.removesuffix(f" ({mode})")), mode
@@ -120,11 +123,40 @@ def metrics_in(run: RunReader) -> dict[str, Metric]:
     Raises:
         StoreError: The store cannot be read.
     """
-    found = {name for worker in workers_in(run) for name in run.condensed_names(worker) if name.kind in METRIC_KINDS}
-    names = sorted(found, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
-    metrics = [Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer) for name in names]
-    named = {metric.name: metric for metric in reversed(metrics)}
-    return _single_losses(metrics) | named
+    found = series_by_name(run)
+    return {name: metric_of(found[name]) for name in sorted(found, key=lambda name: (found[name].kind, found[name]))}
+
+
+def series_by_name(run: RunReader) -> dict[str, SeriesName]:
+    """Return what `metrics_in` returns as plain strings, in no order: there may be a hundred thousand.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = {name for worker in workers_in(run) for name in run.condensed_names(worker)}
+    losses = sorted(name for name in found if name.kind == Kind.LOSS)
+    named: dict[str, SeriesName] = {}
+    for series in found:
+        if series.kind in METRIC_KINDS:
+            name = _name(series)
+            # Of two with one name, losses come first.
+            if name not in named or series < named[name]:
+                named[name] = series
+    single = {name: series for name, metric in _single_losses(map(metric_of, losses)).items()
+              for series in losses if metric_of(series) == metric}
+    return single | named
+
+
+def metric_of(series: SeriesName) -> Metric:
+    """Return the metric of a series."""
+    return Metric(Key(Kind(series.kind), series.path), Mode(series.mode), series.optimizer)
+
+
+def _name(series: SeriesName) -> str:
+    path, prefix = series.path, "" if series.mode == Mode.TRAIN else f"{series.mode}_"
+    if series.kind == Kind.LOSS:
+        path = "loss" if path == "total" else f"loss.{path}"
+    return f"{prefix}{path}{f' [{named(series.optimizer)}]' if series.optimizer else ''}"
 
 
 def _single_losses(metrics: Iterable[Metric]) -> dict[str, Metric]:

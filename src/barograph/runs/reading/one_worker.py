@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from barograph.errors import UnknownWorker, nearest
+from barograph.measures.buckets import Buckets
 from barograph.model.key import Key, Kind
 from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
+from barograph.runs.format.curves_file import SeriesName
 from barograph.runs.reading.envelope import Envelope
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
@@ -55,6 +57,12 @@ class OneWorker(RunReader):
         """Return a series of this worker in few buckets."""
         return super().curve(key, statistic, worker=worker or self._worker, **more)
 
+    def buckets(
+        self, kind: Kind, paths: frozenset[str], *, worker: str | None = None
+    ) -> Mapping[SeriesName, Buckets]:
+        """Return plain numbers of this worker in buckets."""
+        return super().buckets(kind, paths, worker=worker or self._worker)
+
     def summary(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> Summary:
         """Return the Summary of a key at one step, as this worker recorded it."""
         return super().summary(key, step, worker=worker or self._worker, **more)
@@ -74,7 +82,7 @@ class OneWorker(RunReader):
     def arrow(
         self,
         kind: Kind | str | None = None,
-        path: str = "*",
+        path: str | frozenset[str] = "*",
         *,
         mode: Mode | str | None = None,
         worker: str | None = None,
@@ -93,7 +101,7 @@ def workers_in(run: RunReader) -> list[str]:
     return run._records.workers()
 
 
-def speaker_of(run: RunReader) -> str | None:
+def default_worker(run: RunReader) -> str | None:
     """Return the worker that is shown by default; None: all are merged.
 
     Ranks of one training are merged. For independent processes the first is shown, because merged numbers of two

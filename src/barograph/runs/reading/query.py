@@ -44,6 +44,11 @@ def equals(column: str, text: str) -> TextTest:
     return TextTest(column, text.__eq__, text)
 
 
+def is_among(column: str, texts: frozenset[str]) -> TextTest:
+    """Return the condition that a column equals one of these strings."""
+    return equals(column, next(iter(texts))) if len(texts) == 1 else TextTest(column, texts.__contains__)
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query for rows.

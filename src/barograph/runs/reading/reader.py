@@ -7,8 +7,8 @@ import importlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,18 +41,19 @@ from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.runs.format.proof import proved
 from barograph.runs.format.schema import SCHEMA
 from barograph.runs.format.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
-from barograph.runs.reading.condensed import Condensed, only
-from barograph.runs.reading.envelope import Envelope, envelope_of_buckets, envelope_of_series
+from barograph.runs.reading.condensed import Condensed, each, only
+from barograph.runs.reading.envelope import Envelope, envelope_of_buckets, envelope_of_series, is_fine
 from barograph.runs.reading.feed import Feed
 from barograph.runs.reading.gaps import Gaps
 from barograph.runs.reading.moment import view_from_rows
-from barograph.runs.reading.query import Query, TextTest, equals
+from barograph.runs.reading.query import Query, TextTest, equals, is_among
 from barograph.runs.reading.records import Records
 from barograph.runs.reading.roster import Roster, WorkerState
 from barograph.runs.reading.series import Series, series_columns, series_from_tables, statistic_named
 from barograph.runs.reading.trace import Trace
 from barograph.runs.reading.view import StepView, group_of, worker_order
 from barograph.runs.state.findings import read_findings
+from barograph.runs.state.survey import Survey
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -66,8 +67,7 @@ AWAY_SECS = 300.0
 CURVE_POINTS = 2000
 """Default number of points of a curve: more than most screens have columns."""
 
-_COARSEST = 4
-"""Factor by which a curve may have fewer points than requested, if that avoids reading the records."""
+Found = TypeVar("Found")
 
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
@@ -111,6 +111,8 @@ class RunReader:
         self._gaps = Gaps(store)
         # In the order in which it was met, each once.
         self._heard: dict[str, None] = {}
+        self._kept: dict[Hashable, Any] = {}
+        self._kept_from: Survey | None = None
 
     def __repr__(self) -> str:
         return f"RunReader({self.url!r})"
@@ -148,6 +150,22 @@ class RunReader:
     def refresh(self) -> None:
         """Load what was published since."""
         self._records.refresh()
+
+    def once(self, what: Hashable, make: Callable[[], Found]) -> Found:
+        """Return the result of `make`, which is kept until the run has other files.
+
+        Args:
+            what: Identifies the result.
+            make: Computes it from this run.
+        """
+        survey, before = self._records.survey, self._kept_from
+        if before is None or (survey is not before and (survey.named, survey.curves) != (before.named, before.curves)):
+            self._kept.clear()
+        self._kept_from = survey
+        if what not in self._kept:
+            self._kept[what] = make()
+        found: Found = self._kept[what]
+        return found
 
     def keys(self, kind: Kind | str | None = None, path: str = "*", pattern: str | None = None) -> list[Key]:
         """Return the keys recorded in the run, sorted.
@@ -231,7 +249,7 @@ class RunReader:
         one_worker = worker is not None or alone
         query = _query(wanted, mode, optimizer, start, stop)
         tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
-        result = series_from_tables(wanted, number, _speaking(tables))
+        result = series_from_tables(wanted, number, _contributing(tables))
         if not len(result):
             self._check_key(wanted)
             self._check_optimizer(optimizer)
@@ -272,8 +290,7 @@ class RunReader:
         query = _query(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
             buckets = self._buckets(wanted, query, mode, worker, optimizer)
-            # A short series has few buckets: it would look coarser than an even shorter one.
-            if buckets is not None and int(buckets["count"].sum()) > points <= _COARSEST * 2 * len(buckets):
+            if buckets is not None and is_fine(buckets, points):
                 return envelope_of_buckets(wanted, statistic, buckets, points)
         return envelope_of_series(self.series(
             wanted, statistic, mode=mode, worker=worker, optimizer=optimizer, start=start, stop=stop), points)
@@ -428,7 +445,7 @@ class RunReader:
     def arrow(
         self,
         kind: Kind | str | None = None,
-        path: str = "*",
+        path: str | frozenset[str] = "*",
         *,
         mode: Mode | str | None = None,
         worker: str | None = None,
@@ -440,7 +457,7 @@ class RunReader:
         """Return rows as an Arrow table with the columns of `FORMAT.md`, without superseded rows.
 
         Args:
-            kind, path: As for `keys`.
+            kind, path: As for `keys`; a set of paths: only these.
             mode, worker, optimizer, start, stop: As for `series`.
             columns: Only these columns.
 
@@ -456,7 +473,9 @@ class RunReader:
         tests = list(query.tests)
         if kind is not None:
             tests.append(equals("kind", kind_from_name(kind).value))
-        if path != "*":
+        if isinstance(path, frozenset):
+            tests.append(is_among("path", path))
+        elif path != "*":
             tests.append(TextTest("path", lambda text: fnmatch.fnmatchcase(text, path)))
         table = self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
         if not len(table):
@@ -481,6 +500,26 @@ class RunReader:
         """Return the names of a worker's plain numbers; see `Condensed`."""
         return self._condensed.names_of_worker(worker)
 
+    def buckets(
+        self, kind: Kind, paths: frozenset[str], *, worker: str | None = None
+    ) -> Mapping[SeriesName, Buckets]:
+        """Return plain numbers in buckets, read in one pass; nothing if no file has buckets, or workers are merged.
+
+        Args:
+            kind: One of `PLAIN_KINDS`.
+            paths: Paths of the series.
+            worker: As for `series`.
+        """
+        known = self._records.workers() if worker is None else [worker]
+        ranks = [name for name in known if group_of(name) == "r"]
+        if not any(self._records.survey.curves.values()) or (kind in MERGED_KINDS and len(ranks) > 1):
+            return {}
+        query = Query([equals("kind", kind.value), is_among("path", paths)])
+        found: dict[SeriesName, Buckets] = {}
+        for worker in [*ranks, *(name for name in known if name not in ranks)]:
+            found = each(self._condensed.of_worker(worker, query), kind=kind.value, paths=paths) | found
+        return found
+
     def _buckets(
         self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None
     ) -> Buckets | None:
@@ -498,7 +537,7 @@ class RunReader:
         return None
 
     def _view(self, query: Query, worker: str | None) -> StepView | None:
-        return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
+        return view_from_rows(_contributing(self._records.by_worker(query, SCHEMA.names, worker)))
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
         damage = DamagedChunk(
@@ -565,7 +604,7 @@ def _query(
     return Query(tests, start, stop)
 
 
-def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
+def _contributing(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
     """Return the rows of the relevant workers: all ranks, or else the first process."""
     workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
     ranks = [name for name in workers if group_of(name) == "r"]

@@ -41,10 +41,10 @@ class Records:
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._store = store
-        self._shelf = RecordFiles(store, run_id)
+        self._files = RecordFiles(store, run_id)
         self._supersession: tuple[Survey, Supersession] | None = None
         self._begun: dict[ChunkName, Beginning] = {}
-        self._untold: list[str] = []
+        self._uncertain: list[str] = []
         self._keys: dict[ChunkName, frozenset[Key]] = {}
         self._all_keys: frozenset[Key] = frozenset()
         self._optimizers: dict[ChunkName, frozenset[str]] = {}
@@ -52,27 +52,27 @@ class Records:
     @property
     def survey(self) -> Survey:
         """The last survey of the run."""
-        return self._shelf.survey
+        return self._files.survey
 
     @property
     def damage(self) -> tuple[str, ...]:
         """Unreadable files so far, one sentence each."""
-        shelf = self._shelf
-        conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
-        return (*shelf.damage.values(), *conflicts, *self._untold)
+        files = self._files
+        conflicts = (text for name in files.streams() for text in files.survey.conflict_damage(name, files.damage))
+        return (*files.damage.values(), *conflicts, *self._uncertain)
 
     @property
     def damaged(self) -> Collection[str]:
         """Names of unreadable files so far."""
-        return self._shelf.damage
+        return self._files.damage
 
     def refresh(self) -> None:
         """List new files."""
-        self._shelf.refresh()
+        self._files.refresh()
 
     def streams(self) -> list[Stream]:
         """Return attempts and workers with published records, in order."""
-        return self._shelf.streams()
+        return self._files.streams()
 
     def look(
         self, streams: Sequence[Stream], into: Callable[[ChunkName, pq.ParquetFile], Found], *,
@@ -81,11 +81,11 @@ class Records:
     ) -> list[tuple[ChunkName, Found]]:
         """Return the results of `into` for each file; arguments and errors as in `RecordFiles.look`. See also
         `counting`."""
-        return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
+        return self._files.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:
         """Return the workers with published records."""
-        return sorted({worker for _, worker in self._shelf.streams()}, key=worker_order)
+        return sorted({worker for _, worker in self._files.streams()}, key=worker_order)
 
     def by_worker(self, query: Query, columns: Sequence[str], worker: str | None = None) -> dict[str, list[pa.Table]]:
         """Return the rows of a query: worker to consecutive tables.
@@ -110,7 +110,7 @@ class Records:
         several = len(self._attempts()) > 1
         # These columns decide which rows count; with a single attempt they are not needed.
         read = tuple(dict.fromkeys((*columns, "step", "optimizer", "mode"))) if several else tuple(columns)
-        found = self._shelf.look(
+        found = self._files.look(
             self._streams(worker), lambda _, file: query.rows(file, read), if_footer=query.may_be_in
         )
         tables: dict[str, list[pa.Table]] = {}
@@ -128,7 +128,7 @@ class Records:
 
     def known_keys(self) -> frozenset[Key]:
         """Return all keys."""
-        found = self._shelf.look(self._shelf.streams(), lambda _, file: _keys_in(file), known=self._keys)
+        found = self._files.look(self._files.streams(), lambda _, file: _keys_in(file), known=self._keys)
         if len(found) != len(self._keys) or not all(name in self._keys for name, _ in found):
             self._keys = dict(found)
             self._all_keys = frozenset().union(*self._keys.values())
@@ -136,12 +136,12 @@ class Records:
 
     def known_optimizers(self) -> frozenset[str]:
         """Return every optimizer with rows; "" also stands for evaluations and logged numbers."""
-        found = self._shelf.look(self._shelf.streams(), lambda _, file: _optimizers_in(file), known=self._optimizers)
+        found = self._files.look(self._files.streams(), lambda _, file: _optimizers_in(file), known=self._optimizers)
         self._optimizers = dict(found)
         return frozenset().union(*self._optimizers.values())
 
     def _streams(self, worker: str | None) -> list[Stream]:
-        streams = self._shelf.streams()
+        streams = self._files.streams()
         if worker is None:
             return streams
         mine = [stream for stream in streams if stream[1] == worker]
@@ -151,7 +151,7 @@ class Records:
 
     def _attempts(self) -> set[int]:
         # One of which nothing is left but the last words may have superseded others all the same.
-        return {attempt for attempt, _ in {*self._shelf.streams(), *self._ended()}}
+        return {attempt for attempt, _ in {*self._files.streams(), *self._ended()}}
 
     def counting(self, table: pa.Table, attempt: int) -> pa.Table:
         """Return the rows of an attempt that no later one supersedes.
@@ -173,29 +173,29 @@ class Records:
 
     def _superseding(self) -> Supersession:
         # Reading files may update the survey, so pass the survey that a result was computed from.
-        if self._supersession is None or self._supersession[0] is not self._shelf.survey:
-            supersession, self._untold = self._first_steps()
-            self._supersession = self._shelf.survey, supersession
+        if self._supersession is None or self._supersession[0] is not self._files.survey:
+            supersession, self._uncertain = self._first_steps()
+            self._supersession = self._files.survey, supersession
         return self._supersession[1]
 
     def _first_steps(self) -> tuple[Supersession, list[str]]:
         first = min(self._attempts())
-        later = [stream for stream in self._shelf.streams() if stream[0] > first]
-        self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
+        later = [stream for stream in self._files.streams() if stream[0] > first]
+        self._begun = dict(self._files.look(later, beginning_in, known=self._begun))
         # A worker without metadata file and readable records never existed: a foreign file.
-        declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.metadata}
-        told: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
+        declared = {(attempt, worker) for _, worker, attempt in self._files.survey.metadata}
+        beginnings: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
         for name, beginning in self._begun.items():
-            told.setdefault((name.attempt, name.worker), []).append(beginning)
+            beginnings.setdefault((name.attempt, name.worker), []).append(beginning)
         for attempt, worker in self._ended():
-            if attempt > first and not any(item.certain for item in told.get((attempt, worker), ())):
-                told.setdefault((attempt, worker), []).extend(self._told_at_the_end(attempt, worker))
-        return supersession_from(told)
+            if attempt > first and not any(item.certain for item in beginnings.get((attempt, worker), ())):
+                beginnings.setdefault((attempt, worker), []).extend(self._reported_at_end(attempt, worker))
+        return supersession_from(beginnings)
 
     def _ended(self) -> set[Stream]:
-        return {(attempt, worker) for folder, worker, attempt in self._shelf.survey.metadata if folder == ENDINGS}
+        return {(attempt, worker) for folder, worker, attempt in self._files.survey.metadata if folder == ENDINGS}
 
-    def _told_at_the_end(self, attempt: int, worker: str) -> list[Beginning]:
+    def _reported_at_end(self, attempt: int, worker: str) -> list[Beginning]:
         name = metadata_name(ENDINGS, worker, attempt)
         try:
             firsts = first_steps_from_bytes(self._store.get(name), name)

@@ -90,8 +90,8 @@ class Roster:
 
     def _state(self, worker: Worker, *, is_over: bool) -> WorkerState:
         heartbeat = self._metadata.read(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
-        told = self._metadata.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
-        ending, last_chunk = told or (None, None)
+        stored = self._metadata.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
+        ending, last_chunk = stored or (None, None)
         standing = Standing(ending.state.value) if ending else self._standing(worker, is_over=is_over)
         return WorkerState(worker, standing, heartbeat, ending, last_chunk)
 

@@ -213,17 +213,16 @@ def _in_time(
 ) -> NDArray[np.intp]:
     """Return the chronological order of records: that of the first worker of each attempt.
 
-    Records that this worker lacks follow its last one before their step, with their optimizer and mode, or else with
-    any.
-    Clocks are not used: those of two machines differ, and one may jump back.
+    Records that this worker lacks follow its last record before their step, of the same optimizer and mode if there is
+    one. Clocks are not used: those of two machines differ, and one may jump back.
 
     Args:
         what: Step, mode, optimizer and attempt of each record, sorted by these, the last one first.
         worker, tick: The first worker that has the record, and its tick.
     """
     steps, attempt = what[0], what[-1]
-    speaker = np.minimum.reduceat(worker, _starts([attempt]))
-    known = worker == speaker[np.cumsum(np.diff(attempt, prepend=attempt[:1]) != 0)]
+    first_worker = np.minimum.reduceat(worker, _starts([attempt]))
+    known = worker == first_worker[np.cumsum(np.diff(attempt, prepend=attempt[:1]) != 0)]
     place = np.where(known, tick, _last_known(what[1:], known, tick))
     by_step = np.lexsort((~known, steps, attempt))
     of_any = np.empty(len(steps), np.int64)

@@ -23,7 +23,7 @@ from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.shapes import CURVES, differing_shape
 
-_TOLD_BY_CLOCKS = frozenset((Kind.TIME, Kind.MACHINE, Kind.VITAL))
+_CLOCK_KINDS = frozenset((Kind.TIME, Kind.MACHINE, Kind.VITAL))
 _CLOCK = re.compile(
     r"(?:^|[_/.\-])(?:time|secs?|seconds|ms|elapsed|eta|runtime|duration|latency|speed|throughput|fps|mfu|memory|mem|gpu|"
     r"cpu)(?:$|[_/.\-])|per_?sec|per_second|samples_?/s|it_?/s|timestamp", re.IGNORECASE)
@@ -119,7 +119,7 @@ def _table(run: RunReader) -> pa.Table:
     table = run.arrow(columns=_COLUMNS)
     for name in _TEXTS:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.string()))
-    away = pc.is_in(table["kind"], pa.array(sorted(str(kind) for kind in _TOLD_BY_CLOCKS)))
+    away = pc.is_in(table["kind"], pa.array(sorted(str(kind) for kind in _CLOCK_KINDS)))
     clocks = pa.array(_clock_paths(run), pa.string())
     away = pc.or_(away, pc.and_(pc.equal(table["kind"], str(Kind.SCALAR)), pc.is_in(table["path"], clocks)))
     facts = pc.list_element(pc.split_pattern(table["path"], "[", max_splits=1), 0)

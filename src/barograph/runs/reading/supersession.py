@@ -21,7 +21,7 @@ class Supersession:
 
     Args:
         starts: Attempt and optimizer to the first training step.
-        untold: Attempts with unknown first steps, which may have repeated any step.
+        uncertain: Attempts with unknown first steps, which may have repeated any step.
 
     Example:
         >>> rule = Supersession({(0, ""): 0, (1, ""): 100})
@@ -31,13 +31,13 @@ class Supersession:
         [False, True]
     """
 
-    def __init__(self, starts: Mapping[tuple[int, str], int], untold: Collection[int] = ()) -> None:
+    def __init__(self, starts: Mapping[tuple[int, str], int], uncertain: Collection[int] = ()) -> None:
         self._starts = starts
-        self._untold = untold
+        self._uncertain = uncertain
 
     def limit(self, attempt: int, optimizer: str) -> int | None:
         """Return the first step of an optimizer that a later attempt repeated; None if none did."""
-        later = {other for other in (*self._untold, *(begun for begun, _ in self._starts)) if other > attempt}
+        later = {other for other in (*self._uncertain, *(begun for begun, _ in self._starts)) if other > attempt}
         limits = (self._start(other, optimizer) for other in later)
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -59,7 +59,7 @@ class Supersession:
         return counting
 
     def _start(self, attempt: int, optimizer: str) -> int | None:
-        if attempt in self._untold:
+        if attempt in self._uncertain:
             return 0
         own = self._starts.get((attempt, optimizer))
         if own is not None or optimizer:

@@ -13,7 +13,7 @@ from barograph.runs.format.layout import HEARTBEATS
 from barograph.runs.state.survey import Survey
 from barograph.runs.state.vitals import Vitals
 
-LONGEST_LAST_WORDS_SECS = 300.0
+MAX_CLOSE_SECS = 300.0
 """Upper limit for `close_timeout_secs` of a run: longer ones are ignored, so that nobody waits forever."""
 
 
@@ -51,11 +51,11 @@ class WorkerEnd:
         self._over_since: dict[int, float] = {}
         self._outlived: dict[int, bool] = {}
 
-    def look_anew(self) -> None:
+    def clear_cache(self) -> None:
         """Clear cached results before the next poll."""
         self._outlived.clear()
 
-    def are_said(self, worker: Worker, found: Survey) -> bool:
+    def are_over(self, worker: Worker, found: Survey) -> bool:
         """Return whether workers without ending publish no more.
 
         Raises:
@@ -88,9 +88,9 @@ class WorkerEnd:
     @property
     def _longest_secs(self) -> float:
         """Longest time for which a writer process publishes records of a killed worker."""
-        told = self.settings.get("close_timeout_secs")
-        secs = float(told) if isinstance(told, int | float) else math.nan
-        if not 0 <= secs <= LONGEST_LAST_WORDS_SECS:
+        stored = self.settings.get("close_timeout_secs")
+        secs = float(stored) if isinstance(stored, int | float) else math.nan
+        if not 0 <= secs <= MAX_CLOSE_SECS:
             secs = Settings().close_timeout_secs
         # Twice: it may have to wait for the worker's name first.
         return 2 * secs + self._dead_secs

@@ -29,6 +29,9 @@ METADATA_FILE = "capsule.json"
 CapsuleWriter = Callable[[CapsuleHead, Mapping[str, Any], Mapping[str, RawTensor], bytes | None], str]
 """Takes the arguments of `write_capsule` without the store, and returns the location of the capsule."""
 
+REPLAY_FILE = "replay.json"
+"""Result of the last replay of a capsule; not a part of the capsule."""
+
 _NAME = re.compile(r"\d{4,}-\d{8,}-[rp]\d+")
 
 
@@ -75,10 +78,10 @@ def write_capsule(
     files = {"tensors": ("tensors.safetensors", raw_tensors_parts(tensors))}
     if pickled is not None:
         files["pickled"] = ("pickled.pickle", [pickled])
-    said = {}
+    entries = {}
     for what, (name, parts) in files.items():
-        said[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
-    store.put(f"{folder}/{METADATA_FILE}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
+        entries[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
+    store.put(f"{folder}/{METADATA_FILE}", sealed({"head": asdict(head), "files": entries, "content": dict(content)}))
     return folder
 
 
@@ -140,13 +143,47 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     head = _head(metadata_file, where)
     try:
         content = dict(metadata_file["content"])
-        files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in metadata_file["files"].items()}
+        files = {str(what): (str(entry["name"]), str(entry["checksum"]))
+                 for what, entry in metadata_file["files"].items()}
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedChunk(f"Not the metadata of a capsule: {type(error).__name__}: {error} ({where}).") from error
     return Capsule(head, content, read_tensors(data, where), pickled, where,
                    {what: name for what, (name, _) in files.items()})
+
+
+def keep_replay(store: Store, capsule: Capsule, result: Mapping[str, Any]) -> None:
+    """Store the result of a replay with its capsule, in place of an earlier one.
+
+    Args:
+        store: The store that the capsule was read from.
+        capsule: The capsule.
+        result: Plain JSON data.
+
+    Raises:
+        StoreError: The store rejected it.
+    """
+    name = capsule.head.name
+    store.put(f"{_folder(store, name if name in capsule_names(store) else '')}{REPLAY_FILE}", sealed(result))
+
+
+def read_replay(store: Store, name: str) -> dict[str, Any] | None:
+    """Return the result of the last replay of a capsule; None if it was never replayed.
+
+    Args:
+        store: Store of the run.
+        name: Name of the capsule.
+
+    Raises:
+        DamagedChunk: It is damaged.
+        StoreError: The store cannot be read.
+    """
+    file = f"{CAPSULES}/{name}/{REPLAY_FILE}"
+    try:
+        return unsealed(store.get(file), file)
+    except ObjectNotFound:
+        return None
 
 
 def _folder(store: Store, name: str) -> str:

@@ -23,7 +23,7 @@ from barograph.runs.format.proof import checksum_of, proved_by_checksum
 from barograph.runs.format.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
-_PAPER = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
+_METADATA_NAME = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
 _NEXT = ".next.json"
 
 
@@ -204,7 +204,7 @@ def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
     files = list(store.list(CHECKPOINTS))
     saved = []
     for name in checkpoint_names(store):
-        match = _PAPER.fullmatch(name)
+        match = _METADATA_NAME.fullmatch(name)
         if match is None or _is_part(name):
             continue
         stem = name.rpartition("-")[0] + "-r" if match["who"] == "r0" else name.removesuffix("json")
@@ -222,7 +222,7 @@ def steps_of_checkpoints(store: Store) -> list[int]:
     Raises:
         StoreError: The store cannot be read.
     """
-    metadata = (_PAPER.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
+    metadata = (_METADATA_NAME.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
     return [int(metadata_file["steps"]) for metadata_file in metadata if metadata_file is not None]
 
 
@@ -263,7 +263,7 @@ def _newest_first(store: Store) -> Iterator[_Read]:
 
 
 def _is_part(name: str) -> bool:
-    match = _PAPER.fullmatch(name)
+    match = _METADATA_NAME.fullmatch(name)
     return match is not None and re.fullmatch(r"r0*[1-9]\d*", match["who"]) is not None
 
 
@@ -288,7 +288,7 @@ def checkpoint_names(store: Store) -> list[str]:
     Raises:
         StoreError: The store cannot be read.
     """
-    found = ((match, item.name) for item in store.list(CHECKPOINTS) if (match := _PAPER.fullmatch(item.name)))
+    found = ((match, item.name) for item in store.list(CHECKPOINTS) if (match := _METADATA_NAME.fullmatch(item.name)))
     return [name for _, name in sorted(found, key=lambda item: (int(item[0]["attempt"]), int(item[0]["steps"]),
                                                                 item[1]))]
 

@@ -2,32 +2,37 @@
 
 An attempt A may have `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
 metadata file that names them. Each worker may have `origin/AAAA-data-W.json` with the files that it
-opened, and `origin/AAAA-options-W.json` with the parsed options of its script.
+opened, and `origin/AAAA-options-W.json` with the parsed options of its script. If the script ran with another Python
+than the one that was known when the attempt began, `origin/AAAA-packages.json` has its packages.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
 from barograph.model.origin import (
     DataFile,
     Option,
     Origin,
+    Package,
     Untrained,
     data_from_json,
     origin_from_json,
+    packages_from_json,
     with_options,
 )
 from barograph.provenance.gathering import Gathered
+from barograph.provenance.packages import Interpreter
 from barograph.runs.format.layout import ORIGIN, digest_of
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.format.proof import proved
 from barograph.store.base import Store
 
-_PAPER = re.compile(rf"{ORIGIN}/(?P<attempt>\d{{4,}})\.json")
+_METADATA_NAME = re.compile(rf"{ORIGIN}/(?P<attempt>\d{{4,}})\.json")
 _FILE = re.compile(rf"{ORIGIN}/\d{{4,}}\.(?P<digest>[0-9a-f]{{32}})\.(?:diff|untracked\.tar\.gz|settings\.toml)")
 
 
@@ -59,7 +64,7 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
-    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
+    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _METADATA_NAME.fullmatch(name))}
     which = max(metadata, default=-1) if attempt is None else attempt
     if which not in metadata:
         return None
@@ -70,7 +75,7 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
             f"The metadata file is invalid: {type(error).__name__}: {error} ({metadata[which]})."
         ) from error
     files, uncounted = read_data(store, which)
-    origin = replace(origin, data=files, data_uncounted=uncounted)
+    origin = _with_packages(replace(origin, data=files, data_uncounted=uncounted), store, which)
     options = _read_options(store, which)
     return with_options(origin, options) if options else origin
 
@@ -105,6 +110,31 @@ def write_options(
         "options": entries,
         **({} if untrained is None else {"untrained": {"frameworks": untrained.frameworks, "loops": untrained.loops}}),
     }))
+
+
+def write_packages(store: Store, attempt: int, interpreter: Interpreter, packages: Mapping[str, Package]) -> None:
+    """Write the Python that the script of an attempt runs with, and its packages, unless they are there.
+
+    Raises:
+        StoreError: The store rejects it.
+    """
+    with contextlib.suppress(ObjectExists):
+        store.create(_packages_name(attempt), sealed({
+            "interpreter": interpreter.executable, "python_version": interpreter.version,
+            "packages": {name: asdict(package) for name, package in packages.items()}}))
+
+
+def _with_packages(origin: Origin, store: Store, attempt: int) -> Origin:
+    """Return an origin with what `write_packages` wrote; raises as `read_origin`."""
+    name = _packages_name(attempt)
+    if name not in _names(store):
+        return origin
+    body = unsealed(store.get(name), name)
+    try:
+        return replace(origin, interpreter=str(body["interpreter"]), python_version=str(body["python_version"]),
+                       packages=packages_from_json(body["packages"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") from error
 
 
 def read_untrained(store: Store, attempt: int) -> Untrained | None:
@@ -214,6 +244,10 @@ def _put(store: Store, attempt: int, ending: str, data: bytes) -> str:
 
 def _data_name(attempt: int, worker: str) -> str:
     return f"{ORIGIN}/{attempt:04d}-data-{worker}.json"
+
+
+def _packages_name(attempt: int) -> str:
+    return f"{ORIGIN}/{attempt:04d}-packages.json"
 
 
 def _names(store: Store) -> list[str]:

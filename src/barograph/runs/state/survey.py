@@ -148,7 +148,7 @@ class Survey:
         """
         ended = {(attempt, worker) for folder, worker, attempt in self.metadata if folder == ENDINGS}
         for stream in ended - set(last_chunks):
-            last_chunks[stream] = self._told(ENDINGS, stream, store, _last_chunk)
+            last_chunks[stream] = self._from_metadata(ENDINGS, stream, store, _last_chunk)
         return any(self._lacks_an_end(stream, store, last_chunks) for stream in ended | set(self.chunks))
 
     def _lacks_an_end(self, stream: Stream, store: Store, last_chunks: Mapping[Stream, int]) -> bool:
@@ -156,10 +156,10 @@ class Survey:
         first, last = (files[0].first, files[-1].last) if files else (0, -1)
         removed_through = -1
         if first > 0 or not files:
-            removed_through = self._told(RETENTION, stream, store, removed_through_from_bytes)
+            removed_through = self._from_metadata(RETENTION, stream, store, removed_through_from_bytes)
         return first > removed_through + 1 or max(last, removed_through) < last_chunks.get(stream, -1)
 
-    def _told(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
+    def _from_metadata(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
         """Return the chunk in a metadata file; -1 if it is missing or unreadable."""
         attempt, worker = stream
         if (folder, worker, attempt) not in self.metadata:

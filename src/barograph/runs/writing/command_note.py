@@ -34,7 +34,7 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     if note is None:
         return
     around, untrained = note
-    if _is_told(store, attempt):
+    if _is_recorded(store, attempt):
         return
     output = OutputWriter(store, attempt, os.environ)
     output.add(around.printed, around.left_out)
@@ -47,7 +47,7 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     data.finish(_WORKER)
 
 
-def _is_told(store: Store, attempt: int) -> bool:
+def _is_recorded(store: Store, attempt: int) -> bool:
     parts = [part.name.rpartition("/")[2] for part in store.list(OUTPUT)]
     about = re.compile(rf"{ORIGIN}/{attempt:04d}-(?:options|data)-")
     return (any(name.startswith(f"{attempt:04d}-") for name in parts)

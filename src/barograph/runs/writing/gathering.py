@@ -51,7 +51,7 @@ class OriginThread:
     def _run(self) -> None:
         try:
             gather_into(self._store, self._attempt, self._question, is_soon=_step_back)
-        except Exception as error:  # noqa: BLE001 - the training goes on whatever is not kept of it; it is told
+        except Exception as error:  # noqa: BLE001 - the training continues; the missing files are reported
             self._problem = f"the provenance of this run was not recorded: {error}"
 
 

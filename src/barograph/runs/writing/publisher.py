@@ -201,7 +201,7 @@ class Publisher:
         try:
             self._sampler = self._sampler or self._make_sampler()
             figures = self._sampler.sample()
-        except Exception as error:  # noqa: BLE001 - records are worth more than what the machine does; it is reported
+        except Exception as error:  # noqa: BLE001 - records matter more than system metrics; it is reported
             self._problems.note("sampler", f"Machine metrics are no longer recorded: "
                                            f"{type(error).__name__}: {error}")
             self._sampler = self._make_sampler = None
@@ -228,7 +228,7 @@ class Publisher:
     def _add(self, pending: Pending) -> int:
         try:
             step = compact(pending.resolve())
-        except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+        except Exception as error:  # noqa: BLE001 - an error in one step must not end the thread; it is reported
             self._failed_steps += 1
             self._problems.note("resolve", f"A step could not be recorded: {error!r}")
             return 0
@@ -243,7 +243,7 @@ class Publisher:
             self._trace.publish(self._inbox.dropped_batches)
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
+        except Exception as error:  # noqa: BLE001 - an encoding error must not block other records; it is reported
             self._problems.note("trace", f"The samples of {self._trace.discard()} batches could not be written: "
                                          f"{error!r}")
 
@@ -251,7 +251,7 @@ class Publisher:
         notes = ChunkNotes(self.dropped_steps, self.dropped_points)
         try:
             self._inbox.hold(self._outbox.seal(notes))
-        except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
+        except Exception as error:  # noqa: BLE001 - an encoding error must not block other records; it is reported
             steps, points, size_bytes = self._outbox.discard()
             self._inbox.hold(-size_bytes)
             self._failed_steps += steps

@@ -195,12 +195,12 @@ class RunWriter(RecordWriter):
         while not self._closing.is_set():
             try:
                 self._publish().turn()
-            except Exception as error:  # noqa: BLE001 - the thread must go on; it is reported in the heartbeat
+            except Exception as error:  # noqa: BLE001 - the thread must continue; reported in the heartbeat
                 self._problems.note(repr(error), f"The writer failed: {error!r}")
             self._inbox.urgent.wait(_TURN_SECS)
         try:
             self._drain()
-        except Exception as error:  # noqa: BLE001 - as above; `close` reports that not all was published
+        except Exception as error:  # noqa: BLE001 - see above; `close` reports unpublished records
             self._problems.note(repr(error), f"The writer failed: {error!r}")
 
     def _drain(self) -> None:

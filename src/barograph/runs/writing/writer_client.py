@@ -30,14 +30,23 @@ from barograph.runs.state.problems import Problems
 from barograph.runs.state.process import this_process
 from barograph.runs.writing.inbox import Inbox
 from barograph.runs.writing.record_writer import Closing, RecordWriter
-from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
+from barograph.runs.writing.writer_messages import (
+    ActionMessage,
+    Around,
+    Assignment,
+    Delivery,
+    End,
+    Reports,
+    StopMessage,
+    Trouble,
+)
 
 _TURN_SECS = 0.1
 _STATUS_SECS = 0.5
 _MARGIN_SECS = 1.0
 _MOST_RESTARTS = 3
 _MOST_TRIES = 3
-_NO_ANSWER = ("the writer process did not answer, so its last records may be lost")
+_NO_REPLY = ("the writer process did not answer, so its last records may be lost")
 
 
 class AroundTraining(Protocol):
@@ -80,7 +89,7 @@ class WriterClient(RecordWriter):
         settings: See `RunWriter`.
         status: Returns the state of the training.
         on_stop: Called when the training is asked to stop.
-        on_asked: Called with any other request.
+        on_request: Called with any other request.
         reports: Returns the results of requests, from that index on.
         on_loss: Called with the reason when records are lost.
         on_trouble: Called with a problem that the user should see, although nothing is lost yet.
@@ -102,10 +111,10 @@ class WriterClient(RecordWriter):
         versions: Mapping[str, str],
         settings: Settings,
         status: Callable[[], Heartbeat],
-        on_stop: Callable[[StopAsked], object],
+        on_stop: Callable[[StopMessage], object],
         on_loss: Callable[[str], None],
         on_trouble: Callable[[str], None],
-        on_asked: Callable[[Asked], object] = lambda asked: None,
+        on_request: Callable[[ActionMessage], object] = lambda asked: None,
         reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
         around: AroundTraining | None = None,
         start: Callable[[], tuple[LocalProcess, Connection]] | None = None,
@@ -113,26 +122,26 @@ class WriterClient(RecordWriter):
     ) -> None:
         self._settings = settings
         self._status = status
-        self._on_stop, self._on_asked = on_stop, on_asked
+        self._on_stop, self._on_request = on_stop, on_request
         self._reports, self._reported = reports, 0
-        self._around, self._told_opened, self._told_beyond = around, 0, 0
-        self._told_options: dict[str, Option] = {}
+        self._around, self._sent_opened, self._sent_beyond = around, 0, 0
+        self._sent_options: dict[str, Option] = {}
         self._on_loss, self._on_trouble = on_loss, on_trouble
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
         self._unsent: _Parcel | None = None
         self._subjects: tuple[Subject, ...] | None = None
-        self._told_drops = (0, 0, 0)
-        self._told_series = 0
+        self._sent_drops = (0, 0, 0)
+        self._sent_series = 0
         self._failed_steps = 0
         self._failed_points = 0
         self._restarts = 0
-        self._status_told_at = 0.0
+        self._status_sent_at = 0.0
         self._last_status = Heartbeat(beat=0, time_unix=time.time())
         self._deadline = math.inf
         self._ending: End | None = None
         self._closed: Closing | None = None
-        self._answer: Closing | None = None
+        self._reply: Closing | None = None
         self._closing = threading.Event()
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
@@ -189,10 +198,10 @@ class WriterClient(RecordWriter):
         self._closing.set()
         self._inbox.urgent.set()
         self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
-        self._closed = self._answer or self._closing_without_answer()
+        self._closed = self._reply or self._closing_without_reply()
         return self._closed
 
-    def _closing_without_answer(self) -> Closing:
+    def _closing_without_reply(self) -> Closing:
         unsent = self._unsent
         steps, points = (len(unsent.steps), len(unsent.points.points)) if unsent else (0, 0)
         return Closing(
@@ -200,7 +209,7 @@ class WriterClient(RecordWriter):
             lost_steps=self._inbox.waiting_steps + steps, lost_points=self._inbox.waiting_points + points,
             dropped_steps=self._inbox.dropped_steps + self._failed_steps,
             dropped_points=self._inbox.dropped_points + self._failed_points,
-            problems=(*self._problems.texts, _NO_ANSWER),
+            problems=(*self._problems.texts, _NO_REPLY),
         )
 
     def after_fork_in_child(self) -> None:
@@ -217,7 +226,7 @@ class WriterClient(RecordWriter):
             except (OSError, EOFError) as error:
                 if not self._begin_again(error):
                     return
-            except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
+            except Exception as error:  # noqa: BLE001 - the thread must continue; the training process reports it once
                 self._note(error)
             # A failure now may repeat forever, and must not take the training's time.
             time.sleep(_TURN_SECS)
@@ -229,13 +238,13 @@ class WriterClient(RecordWriter):
             self._inbox.urgent.wait(_TURN_SECS)
             self._deliver()
             self._report()
-            self._tell_around()
+            self._send_surroundings()
             self._hear()
         self._deliver_last()
         self._report()
-        self._tell_around()
+        self._send_surroundings()
         self._line.send(self._ending)
-        self._await_answer()
+        self._await_reply()
 
     def _report(self) -> None:
         done = self._reports(self._reported)
@@ -243,17 +252,17 @@ class WriterClient(RecordWriter):
             self._line.send(Reports(done))
             self._reported += len(done)
 
-    def _tell_around(self) -> None:
+    def _send_surroundings(self) -> None:
         if self._around is None:
             return
-        opened, beyond = self._around.opened_since(self._told_opened)
+        opened, beyond = self._around.opened_since(self._sent_opened)
         printed, left_out = self._around.take_printed()
         options = self._around.options_seen()
-        news = options if options != self._told_options else None
-        if opened or printed or left_out or news is not None or beyond != self._told_beyond:
+        news = options if options != self._sent_options else None
+        if opened or printed or left_out or news is not None or beyond != self._sent_beyond:
             self._line.send(Around(tuple(opened), beyond, tuple(printed), left_out, news))
-            self._told_options = options
-            self._told_opened, self._told_beyond = self._told_opened + len(opened), beyond
+            self._sent_options = options
+            self._sent_opened, self._sent_beyond = self._sent_opened + len(opened), beyond
 
     def _deliver_last(self) -> None:
         # Objects that cannot be pickled must not prevent the last message.
@@ -263,7 +272,7 @@ class WriterClient(RecordWriter):
                     return
             except (OSError, EOFError):
                 raise
-            except Exception as error:  # noqa: BLE001 - as in `_run`
+            except Exception as error:  # noqa: BLE001 - see `_run`
                 self._note(error)
                 time.sleep(_TURN_SECS)
 
@@ -274,10 +283,10 @@ class WriterClient(RecordWriter):
             pending, points = self._inbox.take()
             batches = self._inbox.take_batches()
             now = time.monotonic()
-            is_due = last or is_urgent or now - self._status_told_at >= _STATUS_SECS
+            is_due = last or is_urgent or now - self._status_sent_at >= _STATUS_SECS
             if not (pending or batches or len(points.points) or is_due):
                 return True
-            self._status_told_at = now
+            self._status_sent_at = now
             self._unsent = self._parcel(pending, points)
             self._unsent.batches, self._unsent.urgent = batches, is_urgent
         # Kept until it was sent, in case the writer process is gone.
@@ -310,7 +319,7 @@ class WriterClient(RecordWriter):
             parcel.held_bytes += size_bytes
             try:
                 parcel.steps.append(compact(item.resolve()))
-            except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+            except Exception as error:  # noqa: BLE001 - an error in one step must not end the thread; it is reported
                 self._failed_steps += 1
                 self._problems.note("resolve", f"A step could not be recorded: {error!r}")
         return parcel
@@ -324,18 +333,18 @@ class WriterClient(RecordWriter):
         self._line.send(Delivery(
             subjects=subjects if subjects is not self._subjects else None,
             steps=tuple(without_subjects(step) for step in parcel.steps),
-            new_series=tuple(series[self._told_series :]), points=parcel.points.points,
+            new_series=tuple(series[self._sent_series :]), points=parcel.points.points,
             status=replace(status, problems=(*status.problems, *self._problems.texts)),
-            dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
-            batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._told_drops[2],
+            dropped_steps=dropped[0] - self._sent_drops[0], dropped_points=dropped[1] - self._sent_drops[1],
+            batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._sent_drops[2],
             urgent=parcel.urgent,
         ))
-        self._subjects, self._told_series, self._told_drops = subjects, len(series), dropped
+        self._subjects, self._sent_series, self._sent_drops = subjects, len(series), dropped
 
     def _status_now(self) -> Heartbeat:
         try:
             self._last_status = self._status()
-        except Exception as error:  # noqa: BLE001 - the records are worth more than how it goes; it is reported
+        except Exception as error:  # noqa: BLE001 - records matter more than progress; it is reported
             self._problems.note("status", f"The status of the training could not be reported: {error!r}")
         return self._last_status
 
@@ -356,9 +365,9 @@ class WriterClient(RecordWriter):
             self._on_loss(f"{why}, and {second}; nothing more is recorded")
             self._inbox.shut()
             return False
-        self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
-        self._told_opened = self._told_beyond = 0
-        self._told_options = {}
+        self._subjects, self._sent_series, self._sent_drops = None, 0, (0, 0, 0)
+        self._sent_opened = self._sent_beyond = 0
+        self._sent_options = {}
         self._reported = 0  # the old process may not have written it; writing it twice changes nothing
         self._on_loss(f"{why} and was restarted; steps of the last second may be lost")
         return True
@@ -366,19 +375,19 @@ class WriterClient(RecordWriter):
     def _hear(self) -> None:
         while self._line.poll(0):
             message = self._line.recv()
-            if isinstance(message, StopAsked):
+            if isinstance(message, StopMessage):
                 self._on_stop(message)
-            elif isinstance(message, Asked):
-                self._on_asked(message)
+            elif isinstance(message, ActionMessage):
+                self._on_request(message)
             elif isinstance(message, Trouble):
                 self._on_trouble(message.text)
             elif isinstance(message, Closing):
-                self._answer = message
+                self._reply = message
                 return  # the last message: the connection closes after it, and nothing is lost
 
-    def _await_answer(self) -> None:
+    def _await_reply(self) -> None:
         deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
-        while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
+        while self._reply is None and self._line.poll(max(0.0, deadline - time.monotonic())):
             self._hear()
         # It may be waiting for an unresponsive store; it exits on its own.
         self._process.wait(_MARGIN_SECS)

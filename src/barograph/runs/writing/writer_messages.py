@@ -82,7 +82,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class StopMessage:
     """Request to stop the training.
 
     Attributes:
@@ -99,12 +99,12 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ActionMessage:
     """Request of an action after which training continues.
 
     Attributes:
         request: The request.
-        after_steps: As in `StopAsked`.
+        after_steps: As in `StopMessage`.
     """
 
     request: Request

@@ -40,7 +40,16 @@ from barograph.runs.writing.options_writer import OptionsWriter
 from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.sampling import sampler_for
 from barograph.runs.writing.writer import RunWriter
-from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
+from barograph.runs.writing.writer_messages import (
+    ActionMessage,
+    Around,
+    Assignment,
+    Delivery,
+    End,
+    Reports,
+    StopMessage,
+    Trouble,
+)
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -50,9 +59,9 @@ if TYPE_CHECKING:
 _NICENESS = 5
 _LINE_POLL_SECS = 0.5
 _CLAIM_AGAIN_SECS = 0.5
-TELL_SECS = 5.0
+REPORT_SECS = 5.0
 """Time after which the user gets a warning that the store does not accept the run."""
-_HEARD_SECS = 2.0
+_STOP_REQUEST_SECS = 2.0
 """Time within which every worker receives a stop request: each polls twice a second."""
 
 
@@ -121,7 +130,7 @@ class WriterProcess:
         self._writer: RunWriter | None = None
         self._claimed = threading.Event()
         self._trouble = ""
-        self._told: set[type[StoreError]] = set()
+        self._reported: set[type[StoreError]] = set()
         self._stop: StopRequest | None = None
         self._asked: list[Request] = []
         self._done: list[Done] = []
@@ -188,7 +197,7 @@ class WriterProcess:
         if delivery.urgent:
             self._inbox.urgent.set()
 
-    def hear_around(self, message: Around) -> None:
+    def take_surroundings(self, message: Around) -> None:
         """Accept output, opened files and options of the training."""
         self._data.add(message.opened, message.beyond)
         if message.options is not None:
@@ -207,9 +216,9 @@ class WriterProcess:
                 worker, first_chunk = self._place()
             except StoreError as error:
                 self._trouble = f"the run cannot be written yet; records are kept in memory: {error}"
-                is_long = self._clock.monotonic() - began >= TELL_SECS
-                if (is_long or isinstance(error, StoreDenied)) and type(error) not in self._told:
-                    self._told.add(type(error))
+                is_long = self._clock.monotonic() - began >= REPORT_SECS
+                if (is_long or isinstance(error, StoreDenied)) and type(error) not in self._reported:
+                    self._reported.add(type(error))
                     self._say(Trouble(self._trouble))
                 self._wait(_CLAIM_AGAIN_SECS)
             else:
@@ -227,7 +236,7 @@ class WriterProcess:
     def _claim(self) -> None:
         try:
             self.claim()
-        except Exception:  # noqa: BLE001 - whatever it was, the training process sees that we are gone, and tells it
+        except Exception:  # noqa: BLE001 - the training process detects and reports the end of this one
             os._exit(1)
 
     def _place(self) -> tuple[Worker, int]:
@@ -256,7 +265,7 @@ class WriterProcess:
             elif isinstance(message, Reports):
                 self._done += message.done
             elif isinstance(message, Around):
-                self.hear_around(message)
+                self.take_surroundings(message)
 
     def _look_for_requests(self, store: Store, worker: Worker, requests: Requests) -> None:
         self._write_done(worker)
@@ -276,11 +285,11 @@ class WriterProcess:
                 after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=ahead)
             self._last_step_if_stopped = max(after_steps, ahead)
             self._stop_reason = self._stop.reason
-            self._say(StopAsked(self._stop.reason, after_steps, self._stop.finding_id, self._stop.checkpoint))
+            self._say(StopMessage(self._stop.reason, after_steps, self._stop.finding_id, self._stop.checkpoint))
         while self._asked:
             first = self._asked[0]
             after_steps = agreed_step(store, first, proposed=self._step_ahead()) if together else 0
-            self._say(Asked(first, after_steps))
+            self._say(ActionMessage(first, after_steps))
             del self._asked[0]
 
     def _write_done(self, worker: Worker) -> None:
@@ -295,7 +304,7 @@ class WriterProcess:
     def _step_ahead(self) -> int:
         """Return a step that no worker reaches before all have received it."""
         last = self._how_it_goes()
-        steps = math.ceil(_HEARD_SECS / last.step_secs) if last.step_secs > 0 else 0
+        steps = math.ceil(_STOP_REQUEST_SECS / last.step_secs) if last.step_secs > 0 else 0
         return last.step + steps + 2
 
     def _how_it_goes(self) -> Heartbeat:

@@ -15,10 +15,10 @@ import jax
 import keras
 
 from barograph.capture.jax.reading import Readings
-from barograph.capture.keras.asked import Asked, AskedByPlan
+from barograph.capture.keras.asked import PlanRequests, Requests
 from barograph.capture.keras.backends import Again, ValueOf
 from barograph.capture.keras.collector import Collector, Reach, Reads, Seen
-from barograph.capture.keras.on_jax.statistics import Variables, told
+from barograph.capture.keras.on_jax.statistics import Variables, with_statistics
 from barograph.capture.keras.on_jax.traces import Traces
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class JaxBackend:
     def tells(self, model: Any) -> bool:
         return bool(model.jit_compile) and not model.run_eagerly and not jax.config.jax_disable_jit
 
-    def asked(self, plan: Plan, mode: Mode) -> Asked | None:
-        return AskedByPlan(plan, len(plan.selections), mode)
+    def asked(self, plan: Plan, mode: Mode) -> Requests | None:
+        return PlanRequests(plan, len(plan.selections), mode)
 
     def replicas(self, model: Any) -> int:
         distribution = keras.distribution.distribution()
@@ -71,9 +71,10 @@ class JaxBackend:
             return self._step(model, original, collector, args, training=training)
         variables = Variables(model, collector.names) if training else None
         try:
-            return told(lambda *args: self._step(model, original, collector, args, training=training), collector, asked,
-                        variables, args)
-        except Exception as error:  # noqa: BLE001 - if it is the script's own, its step raises it once more
+            return with_statistics(
+                lambda *args: self._step(model, original, collector, args, training=training),
+                collector, asked, variables, args)
+        except Exception as error:  # noqa: BLE001 - an error of the script is raised again by its step
             collector.marks = None
             result = self._step(model, original, collector, args, training=training)
             collector.failed = error
@@ -94,8 +95,11 @@ class JaxBackend:
         return {"logs": logs, "seen": collector.seen}, state
 
     def seen_in(self, left: Any) -> Seen:
-        found = left.get("told")
-        return left if found is None else {**left, "told": self._readings.of(found.version, found.values, found.joined)}
+        found = left.get("statistics")
+        seen: Seen = left
+        if found is not None:
+            seen = {**left, "statistics": self._readings.of(found.version, found.values, found.joined)}
+        return seen
 
     def parts(self, result: Any) -> tuple[Any, Any]:
         logs, state = result

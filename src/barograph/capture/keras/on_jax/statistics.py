@@ -16,7 +16,7 @@ from barograph.capture.keras.on_jax.traces import Traces
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.keras.asked import Asked
+    from barograph.capture.keras.asked import Requests
     from barograph.capture.keras.collector import Collector
     from barograph.capture.plan import Taking
 
@@ -34,7 +34,7 @@ class _Version:
 
 
 @jax.tree_util.register_pytree_node_class
-class Told:
+class Additions:
     """The additional results of one call.
 
     Attributes:
@@ -50,7 +50,7 @@ class Told:
         return (self.values, self.joined), self.version
 
     @classmethod
-    def tree_unflatten(cls, version: _Version, parts: tuple[Any, ...]) -> Told:
+    def tree_unflatten(cls, version: _Version, parts: tuple[Any, ...]) -> Additions:
         """Rebuild the object."""
         return cls(version, *parts)
 
@@ -83,8 +83,8 @@ class Variables:
                 marking.mark(Kind.OPTIMIZER_STATE, path, tensor)
 
 
-def told(step: Callable[..., Any], collector: Collector, asked: Asked, variables: Variables | None,
-          args: tuple[Any, ...]) -> Any:
+def with_statistics(step: Callable[..., Any], collector: Collector, asked: Requests, variables: Variables | None,
+                     args: tuple[Any, ...]) -> Any:
     """Return a step's results, with statistics of collected gradients and layers instead of the tensors.
 
     Args:
@@ -118,5 +118,5 @@ def told(step: Callable[..., Any], collector: Collector, asked: Asked, variables
     outs = harvest(closed.jaxpr, closed.consts, jax.tree.leaves(args), basket)
     left, state = jax.tree.unflatten(jax.tree.structure(shapes), outs)
     collector.lost |= marking.lost((item.mark for item in basket.found), wants)
-    in_place = Told(_Version(basket.found), *basket.handed_out())
-    return {**left, "seen": {**left["seen"], "told": in_place}}, state
+    in_place = Additions(_Version(basket.found), *basket.handed_out())
+    return {**left, "seen": {**left["seen"], "statistics": in_place}}, state

@@ -26,6 +26,12 @@ export type Bill = {
   repeated_steps: number;
 };
 
+/** Names with a common prefix, or one name. */
+export type Branch = {
+  name: string;
+  count: number;
+};
+
 /** Change of one tensor at the step, compared with earlier steps. */
 export type Change = {
   key: string;
@@ -36,6 +42,19 @@ export type Change = {
   nonfinite_before: number;
   class: string;
   compared_steps: number;
+};
+
+/** A chart: a metric and its twins of other data sets, such as loss and eval_loss. */
+export type ChartGroup = {
+  title: string;
+  names: string[];
+};
+
+/** Charts of plain numbers. */
+export type ChartList = {
+  count: number;
+  charts: ChartGroup[];
+  pinned: number;
 };
 
 /** Labels and predictions of one loss in one mode. */
@@ -158,6 +177,17 @@ export type Evidence = {
   value: Value;
   threshold: Value;
   text: string;
+};
+
+/** Magnitudes of a tensor over the steps, as powers of two. */
+export type ExponentMap = {
+  key: string;
+  steps: [number, number][];
+  exponents: number[];
+  shares: Value[][];
+  zeros: Value[];
+  nonfinite: Value[];
+  count: number;
 };
 
 /** One fault of a run, from the step at which it began to the step at which it was gone. */
@@ -297,9 +327,13 @@ export type Line = {
   greatest: Value;
   nonfinite: number;
   nonfinite_steps: [number, number][];
+  nonfinite_at: [number, number][];
   steps: number[];
-  times: Value[];
+  positions: number[];
   values: Value[];
+  mean_at?: number[];
+  means?: (number | null)[];
+  mean_counts?: number[];
 };
 
 /** Training, evaluation or prediction. */
@@ -382,6 +416,27 @@ export type Problem = {
   id: string;
 };
 
+/** The training steps of a run, and those of them with tensors, which most rules need. */
+export type Recorded = {
+  first_step: number;
+  last_step: number;
+  count: number;
+  with_tensors: number;
+  edges: number[];
+  shares: (number | null)[];
+};
+
+/** Cost of recording, of the worker that it cost most. */
+export type RecordingCost = {
+  share: Value;
+  budget: Value;
+  capture_secs: Value;
+  train_secs: Value;
+  background_secs: Value;
+  startup_secs: Value;
+  interval_steps: number;
+};
+
 /** One thing to do. */
 export type Remedy = {
   text: string;
@@ -455,6 +510,14 @@ export type Run = {
   damage: string;
   recorded: number | null;
   charts: string[];
+  chart_count: number;
+};
+
+/** Lines of charts of a run, and the names that it lacks; or why it cannot be read. */
+export type RunLines = {
+  lines?: Line[];
+  missing?: string[];
+  error?: string;
 };
 
 /** Code and environment of a run; `origin` is null if they were not recorded. */
@@ -560,6 +623,13 @@ export type Time = {
   time: Record<string, Value>;
   parts: StepTime | null;
   machine: Gauge[];
+};
+
+/** One level of the names. */
+export type Tree = {
+  count: number;
+  rows: Branch[];
+  left_out: number;
 };
 
 /** A number over the recorded steps. */

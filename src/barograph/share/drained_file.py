@@ -14,7 +14,7 @@ HELD_BYTES = 64 * 2**20
 _PART_BYTES = 2**20
 
 
-class Sluice(io.RawIOBase):
+class DrainedFile(io.RawIOBase):
     """A file that is seekable within the part that is not yet drained.
 
     A ZIP file can thus be sent while it is written, with the same bytes as on a disk, where the header of each member

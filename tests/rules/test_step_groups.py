@@ -71,10 +71,10 @@ def test_a_step_among_others_says_what_it_says_alone(name: str, kind: Kind) -> N
         np.testing.assert_equal(QUANTITIES[name](table_of(view, kind)), expected)
 
 
-def test_steps_that_are_laid_out_together_share_a_sheet() -> None:
+def test_steps_that_are_laid_out_together_share_a_group() -> None:
     together = views()
     lay_out(together)
-    assert len({id(table_of(view, Kind.WEIGHT).sheet) for view in together}) == 1
+    assert len({id(table_of(view, Kind.WEIGHT).group) for view in together}) == 1
     assert [table_of(view, Kind.WEIGHT).line for view in together] == [0, 1, 2, 3]
 
 
@@ -107,7 +107,7 @@ def still(numbers: list[int]) -> list[NDArray[np.int64]]:
     return [runs_of(table_of(view, Kind.WEIGHT), memory, step=place).length for place, view in enumerate(steps)]
 
 
-def test_what_stands_still_is_seen_within_a_sheet() -> None:
+def test_what_stands_still_is_seen_within_a_group() -> None:
     assert [length.tolist() for length in still([0, 1, 1, 1, 2])] == [[1] * 3, [1] * 3, [2] * 3, [3] * 3, [1] * 3]
 
 

@@ -28,7 +28,7 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MOST_STEPS, MOST_TENSORS = 32, 16_000
-"""Largest numbers of steps and tensors per sheet: more would gain little and cost memory and CPU cache."""
+"""Largest numbers of steps and tensors per group: more would gain little and cost memory and CPU cache."""
 
 
 class Extent(NamedTuple):
@@ -44,7 +44,7 @@ class Extent(NamedTuple):
     greatest: float
 
 
-class Sheet:
+class StepGroup:
     """Statistics of the tensors of one kind in several steps, one line per step.
 
     Statistics are computed once, for all lines, on first access. They are read-only.
@@ -80,12 +80,12 @@ class Sheet:
     @cached_property
     def is_whole(self) -> list[bool]:
         """Whether all tensors of a step are finite, per step."""
-        return _truths(np.asarray(self.whole.all(axis=1)))
+        return _booleans(np.asarray(self.whole.all(axis=1)))
 
     @cached_property
     def has_nan(self) -> list[bool]:
         """Whether any tensor of a step has NaN, per step."""
-        return _truths(np.asarray((self.column("nan") > 0).any(axis=1)))
+        return _booleans(np.asarray((self.column("nan") > 0).any(axis=1)))
 
     @cached_property
     def mean_abs(self) -> Numbers:
@@ -106,7 +106,7 @@ class Sheet:
     @cached_property
     def has_zeros(self) -> list[bool]:
         """Whether all finite elements of any tensor of a step are zero."""
-        return _truths(np.asarray((self.column("sum_sq") == 0).any(axis=1)))
+        return _booleans(np.asarray((self.column("sum_sq") == 0).any(axis=1)))
 
     @cached_property
     def norm(self) -> list[float]:
@@ -147,7 +147,7 @@ class Sheet:
 
         Example:
             >>> moments = np.array([[1.0] * 10, [1.0] * 10, [1.0] * 9 + [1.0 + 2**-52]])
-            >>> one, same, other = Sheet((), moments.T[:, np.newaxis]).signatures[0]
+            >>> one, same, other = StepGroup((), moments.T[:, np.newaxis]).signatures[0]
             >>> bool(one == same), bool(one == other)
             (True, False)
         """
@@ -172,15 +172,15 @@ class Sheet:
     def has_repeats(self) -> list[bool]:
         """Whether any tensor has the signature of the previous step, per step; unknown and so True for the first."""
         same = self.signatures[1:] == self.signatures[:-1]
-        return [True, *_truths(np.asarray(same.any(axis=1)))]
+        return [True, *_booleans(np.asarray(same.any(axis=1)))]
 
     @cached_property
-    def layers(self) -> LayerSheet:
+    def layers(self) -> LayerGroup:
         """Parameters grouped by module."""
-        return LayerSheet(self)
+        return LayerGroup(self)
 
 
-class LayerSheet:
+class LayerGroup:
     """Parameters of one kind grouped by module, in order of first appearance, in several steps.
 
     Attributes:
@@ -189,22 +189,22 @@ class LayerSheet:
         keys: Key of one parameter per module: its weight, else its first.
     """
 
-    def __init__(self, sheet: Sheet) -> None:
-        self.paths, self.classes, self.keys, self._order, self._starts = _grouping(sheet.subjects)
-        self._sheet = sheet
+    def __init__(self, group: StepGroup) -> None:
+        self.paths, self.classes, self.keys, self._order, self._starts = _grouping(group.subjects)
+        self._group = group
         self._columns: dict[str, Numbers] = {}
 
     def column(self, name: str) -> Numbers:
         """Return one column of `MOMENT_FIELDS`, summed over each module's parameters: shape (steps, modules)."""
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = self._added(self._sheet.column(name))
+            found = self._columns[name] = self._added(self._group.column(name))
         return found
 
     @cached_property
     def whole(self) -> Flags:
         """Which modules are finite."""
-        return np.asarray(self._added(self._sheet.column("nan") + self._sheet.infinite) == 0, bool)
+        return np.asarray(self._added(self._group.column("nan") + self._group.infinite) == 0, bool)
 
     @cached_property
     def l2(self) -> Numbers:
@@ -239,7 +239,7 @@ class LayerSheet:
 
 
 class Spread:
-    """Sheets of several steps that record the same tensors.
+    """Groups of several steps that record the same tensors.
 
     Args:
         views: The steps; they must share one table of subjects.
@@ -249,24 +249,24 @@ class Spread:
         self.views = tuple(views)
         self._rows = [view.merged() for view in views]
         self._line = {id(view): line for line, view in enumerate(views)}
-        self._sheets: dict[Kind, Sheet | None] = {}
+        self._groups: dict[Kind, StepGroup | None] = {}
 
     def line_of(self, view: StepView) -> int | None:
-        """Return the line of a step in the sheets, or None."""
+        """Return the line of a step in the groups, or None."""
         line = self._line.get(id(view))
         return None if line is None or self.views[line] is not view else line
 
-    def sheet(self, kind: Kind) -> Sheet | None:
+    def group(self, kind: Kind) -> StepGroup | None:
         """Return the tensors of a kind; None if there are none, or if some steps lack some."""
-        if kind not in self._sheets:
-            self._sheets[kind] = self._sheet(kind)
-        return self._sheets[kind]
+        if kind not in self._groups:
+            self._groups[kind] = self._of_statistics(kind)
+        return self._groups[kind]
 
     @cached_property
     def _moments(self) -> Numbers:
         return np.stack([rows.moments for rows in self._rows])
 
-    def _sheet(self, kind: Kind) -> Sheet | None:
+    def _of_statistics(self, kind: Kind) -> StepGroup | None:
         known = self._rows[0].table.rows_of_kind.get(kind)
         if kind in WITH_NUMBERS:
             return None if known is not None else self._of_numbers(kind)
@@ -277,16 +277,16 @@ class Spread:
         # Most kinds are contiguous, and a slice avoids a copy.
         at = slice(first, last + 1) if last - first + 1 == len(rows) else rows
         columns = np.ascontiguousarray(self._moments[:, at].transpose(2, 0, 1))
-        return Sheet(subjects, columns) if columns[_AT["count"]].all() else None
+        return StepGroup(subjects, columns) if columns[_AT["count"]].all() else None
 
-    def _of_numbers(self, kind: Kind) -> Sheet | None:
+    def _of_numbers(self, kind: Kind) -> StepGroup | None:
         """Return plain numbers as tensors of one element; None if the steps differ in them."""
         numbers = [tuple(view.numbers(kind)) for view in self.views]
         keys = tuple(key for key, _ in numbers[0])
         if not keys or any(tuple([key for key, _ in pairs]) != keys for pairs in numbers):
             return None
         moments = np.array([[moments_of_number(value) for _, value in pairs] for pairs in numbers])
-        return Sheet(subjects_of(keys), np.ascontiguousarray(moments.transpose(2, 0, 1)))
+        return StepGroup(subjects_of(keys), np.ascontiguousarray(moments.transpose(2, 0, 1)))
 
 
 WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})
@@ -314,9 +314,9 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD
 _LOW, _HALF = np.uint64(29), np.uint64(32)
 
 
-def _truths(flags: Flags) -> list[bool]:
-    truths: list[bool] = flags.tolist()
-    return truths
+def _booleans(flags: Flags) -> list[bool]:
+    booleans: list[bool] = flags.tolist()
+    return booleans
 
 
 def _divided(above: Numbers, below: Numbers) -> Numbers:

@@ -1,0 +1,213 @@
+"""`barograph tune`: find the best hyperparameters of a training."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from barograph.cli.jobs import submit
+
+_NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial")
+_DEFAULT = "start"
+
+
+class _TuneGroup(typer.core.TyperGroup):
+    """Runs `start` if no subcommand is named: `barograph tune train.py …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = [_DEFAULT, *args]
+        words: list[str] = super().parse_args(ctx, args)
+        return words
+
+
+GROUP = typer.Typer(cls=_TuneGroup, no_args_is_help=True, rich_markup_mode=None, help="""\
+Find the best hyperparameters of a training with few and short trials.
+
+    Each trial is a job. Hopeless trials are stopped early, for a stated reason.
+
+    Examples:
+
+      barograph tune train.py --vary lr=1e-5..1e-1:log --vary width=16..256:int --maximize val_acc --parallel 4
+
+      barograph tune tune.toml
+
+      barograph tune resume train-ab12
+
+    All options:  barograph tune start --help
+    """)
+
+
+def _own(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND...", help="A script (train.py) or any command with its own arguments, in which "
+                                                  "{lr} becomes the value of lr; or a file (tune.toml). Arguments "
+                                                  "that are options of this command, too, come after --."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUES", help="What varies: lr=1e-5..1e-1:log, width=16..256:int, "
+                                                 "optimizer=adam,sgd. Scales: log, reverse-log, linear. "
+                                                 "Repeatable.")
+    ] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option(help="Condition that every trial meets: 'width * depth <= 1024'. Repeatable.")
+    ] = None,
+    maximize: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric to maximize. Repeatable: several objectives.")
+    ] = None,
+    minimize: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric to minimize. Repeatable.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=REGEX", help="Read a metric from the output: 'val_acc=accuracy: ([0-9.]+)'. "
+                                                "Default: metrics that the run records. Repeatable.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="Value of a trial: last or best. Default: last.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of trials. Default: 20.")] = None,
+    parallel: Annotated[int | None, typer.Option(help="Number of trials at the same time. Default: 1.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="auto, bayesian, random, grid or hyperband. Default: auto.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the search. With it and --parallel 1, the study is reproducible.")
+    ] = None,
+    stop_rule: Annotated[
+        list[str] | None,
+        typer.Option(help="Rule that stops trials that fall behind: median (worse than half of the others), asha (not "
+                          "among the best third after 1, 3, 9 … values of the metric) or none. Default: median; "
+                          "with hyperband, asha. Repeatable.")
+    ] = None,
+    stop_on_findings: Annotated[
+        bool | None, typer.Option("--stop-on-findings/--no-stop-on-findings",
+                                  help="Stop trials that are broken, dead, diverged or not learning. Default: yes.")
+    ] = None,
+    target_value: Annotated[
+        float | None, typer.Option(help="End when a trial reaches this value of the first metric.")
+    ] = None,
+    max_time: Annotated[str | None, typer.Option(help="End after this time: 2h.")] = None,
+    max_cost: Annotated[float | None, typer.Option(help="End at this total cost of all trials; needs --price.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="End after so many trials without an improvement by 1%.")
+    ] = None,
+    parent: Annotated[
+        list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "
+                                                             "data and model. Repeatable, up to 5.")
+    ] = None,
+    transfer: Annotated[
+        bool | None, typer.Option("--transfer", help="The parents are of other data or another model: try their best "
+                                                     "parameters first.")
+    ] = None,
+    confirm: Annotated[
+        int | None, typer.Option(help="At the end, repeat the best trials so often with other seeds (--seed N of the "
+                                      "script), and say whether the winner is really better.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the study. Default: the script and a random suffix.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Directory or URL for the study and its runs. Default: barograph-runs.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    pass
+
+
+def start(**typed: Any) -> None:
+    """Start a study: train a script with different hyperparameters, and find the best ones.
+
+    Each trial is a job: all options of barograph submit apply to it. Values arrive as options of the script (--lr 0.1)
+    and in SM_HP_LR. Ctrl-C or a crash loses nothing: barograph tune resume continues the study.
+
+    Exit code: 0 a trial finished, 1 all trials failed, 130 interrupted.
+
+    Examples:
+
+      barograph tune train.py --vary lr=1e-5..1e-1:log --vary optimizer=adam,sgd --maximize val_acc --jobs 40
+
+      barograph tune --algorithm xgboost --data train=houses.parquet --target price
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.jobs.tune_page import start_typed
+
+    start_typed(typed)
+
+
+def _signature() -> inspect.Signature:
+    """Return the options of a study, then those of its jobs."""
+    ours = inspect.signature(_own, eval_str=True).parameters
+    theirs = inspect.signature(submit.command).parameters
+    shared = [item for name, item in theirs.items() if name not in ours and name not in _NOT_OF_TUNE]
+    return inspect.Signature([item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in (*ours.values(), *shared)])
+
+
+start.__signature__ = _signature()  # type: ignore[attr-defined]
+start.__annotations__ = {name: item.annotation for name, item in _signature().parameters.items()}
+GROUP.command(_DEFAULT, context_settings={"ignore_unknown_options": True})(start)
+
+_StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study, or its directory or URL.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@GROUP.command("resume")
+def resume(
+    study: _StudyName,
+    jobs: Annotated[int | None, typer.Option(help="New number of trials.")] = None,
+    parallel: Annotated[int | None, typer.Option(help="New number of trials at the same time.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Continue a study that was interrupted or stopped; with --jobs, also one that is complete.
+
+    Examples:
+
+      barograph tune resume train-ab12
+
+      barograph tune resume train-ab12 --jobs 80
+    """
+    from barograph.cli.jobs.tune_page import resume_named
+
+    resume_named(study, jobs=jobs, parallel=parallel, as_json=as_json)
+
+
+@GROUP.command("show")
+def show(study: _StudyName, as_json: _Json = False) -> None:
+    """Show a study: its trials, the best one, what mattered, and how values were chosen.
+
+    Examples:
+
+      barograph tune show train-ab12
+    """
+    from barograph.cli.jobs.tune_page import show_named
+
+    show_named(study, as_json=as_json)
+
+
+@GROUP.command("stop")
+def stop(study: _StudyName) -> None:
+    """Stop a study: start no more trials, and stop those that run.
+
+    Examples:
+
+      barograph tune stop train-ab12
+    """
+    from barograph.cli.jobs.tune_page import stop_named
+
+    stop_named(study)
+
+
+@GROUP.command("list")
+def list_(as_json: _Json = False) -> None:
+    """List the studies started from this machine, the newest first.
+
+    Examples:
+
+      barograph tune list
+    """
+    from barograph.cli.jobs.tune_page import list_all
+
+    list_all(as_json=as_json)

@@ -1,0 +1,238 @@
+"""Output of `barograph tune`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from barograph.cli.jobs.submit_page import pairs, spec_of
+from barograph.cli.jobs.tune_view import StudyView
+from barograph.cli.printing import Cell, Column, Printer
+from barograph.cli.signs import state_text
+from barograph.errors import TuneError
+from barograph.jobs.home import JobsHome
+from barograph.jobs.spec import JobSpec, entries_of_file
+from barograph.model.plain import plain
+from barograph.tune.analysis import hopeless_regions, importance
+from barograph.tune.autotune import autotuned
+from barograph.tune.completion import common_failure
+from barograph.tune.confirming import confirm
+from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
+from barograph.tune.studies import create_study, open_studies, open_study, study_root
+from barograph.tune.study import Study
+from barograph.tune.study_home import LONGEST
+from barograph.tune.trial import Trial, TrialState
+from barograph.tune.trial_plan import TrialPlan, text_of
+from barograph.tune.tuner import Tuner, stop_jobs
+from barograph.watch.figures import count, duration, figure
+
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+_SHOWN = 20
+_BEST = 10
+
+
+def start_typed(typed: Mapping[str, Any]) -> None:
+    """Start the study that the options describe, and follow it to its end."""
+    options, spec = _described(typed)
+    if spec.algorithm:
+        options, spec = autotuned(options, spec)
+    check_objectives(options)
+    home = JobsHome()
+    name = options.get("name") or f"{spec.title[:LONGEST - 5]}-{os.urandom(2).hex()}"
+    plan = TrialPlan(
+        name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
+        summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
+        confirm=_given(options.get("confirm"), 0))
+    study = create_study(plan, space_of(options.get("vary", ()), options.get("constraint") or ()), options, home)
+    _follow(study, plan, home, as_json=typed["as_json"])
+
+
+def resume_named(name: str, *, jobs: int | None, parallel: int | None, as_json: bool) -> None:
+    """Continue a study, and follow it to its end."""
+    from dataclasses import replace
+
+    home = JobsHome()
+    study = open_study(name, home)
+    plan = TrialPlan.from_json(study.spec.details)
+    if parallel is not None:
+        plan = replace(plan, parallel=parallel)
+    if jobs is not None or study.over:
+        limit = study.spec.completion if jobs is None else replace(study.spec.completion, trials=jobs)
+        study.extend(limit)
+    _follow(study, plan, home, as_json=as_json)
+
+
+def show_named(name: str, *, as_json: bool) -> None:
+    """Print a study."""
+    study, printer = open_study(name, JobsHome()), Printer()
+    if as_json:
+        printer.json(study_json(study))
+        return
+    _print_trials(study, printer)
+    _print_end(study, TrialPlan.from_json(study.spec.details), printer)
+
+
+def stop_named(name: str) -> None:
+    """Stop a study and its running trials."""
+    home, printer = JobsHome(), Printer()
+    study = open_study(name, home)
+    if study.over and not study.running:
+        printer.line(f"{name} has already ended: {study.over}.")
+        return
+    study.end()
+    stopped = stop_jobs(study, home, "requested by the user")
+    printer.line(f"Stopping {name} and {count(len(stopped), 'job')}. To continue later:  barograph tune resume {name}")
+
+
+def list_all(*, as_json: bool) -> None:
+    """Print all studies of this user, the newest first."""
+    printer = Printer()
+    rows: list[Sequence[Cell]] = []
+    data: list[dict[str, Any]] = []
+    for name, study in open_studies(JobsHome()):
+        if isinstance(study, str):
+            rows.append([name, state_text("unreadable"), "", "", study])
+            data.append({"name": name, "error": study})
+        else:
+            best = _best(study)
+            rows.append([name, _state(study), str(len(study.trials)), figure(best.value) if best else "",
+                         "; ".join(map(str, study.spec.objectives))])
+            data.append({"name": name, **study_json(study)})
+    if as_json:
+        printer.json(data)
+    elif rows:
+        printer.table((Column("study"), Column("state"), Column("trials", right=True), Column("best", right=True),
+                       Column("objective", prose=True, spare=1)), rows)
+    else:
+        printer.line("No studies. To start one:  barograph tune train.py --vary lr=1e-4..1e-1:log --minimize eval_loss")
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """Return a study as JSON data."""
+    best = _best(study)
+    return {
+        "state": "over" if study.over else "open", "over": study.over,
+        "objectives": [str(objective) for objective in study.spec.objectives], "strategy": study.spec.strategy,
+        "seed": study.spec.seed, "space": [str(parameter) for parameter in study.space],
+        "best": best.number if best else None, "front": [trial.number for trial in study.front],
+        "importance": [one.to_json() for one in importance(study)],
+        "hopeless": [region.to_json() for region in hopeless_regions(study)],
+        "confirmation": plain(study.confirmation),
+        "trials": [plain(trial) for trial in study.trials],
+    }
+
+
+def _described(typed: Mapping[str, Any]) -> tuple[dict[str, Any], JobSpec]:
+    """Return the options of the study, those typed on top of its file, and its job."""
+    words = list(typed["command"] or ())
+    entries: dict[str, Any] | None = None
+    options: dict[str, Any] = {}
+    if words and words[0].endswith(".toml"):
+        options, entries = split_entries(entries_of_file(Path(words.pop(0))))
+    given = {name: typed[name] for name in OPTIONS if name in typed and typed[name] not in (None, [], ())}
+    if "metric" in given:
+        given["metric"] = pairs(given["metric"], "--metric")
+    spec = spec_of({**typed, "command": words, "name": None, "to": None, "experiment": None, "trial": None}, entries)
+    return {**options, **given}, spec
+
+
+def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> None:
+    tuner, printer = Tuner(study, plan, home), Printer()
+    try:
+        with StudyView(study, plan, quiet=as_json) as view:
+            tuner.run(seen=view.draw)
+        if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
+            study.confirm(found)
+    except KeyboardInterrupt:
+        print(f"\nbarograph: the study continues with  barograph tune resume {plan.name}\n"
+              f"  its running jobs go on; to stop them:  barograph tune stop {plan.name}", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if as_json:
+        printer.json(study_json(study))
+    else:
+        _print_end(study, plan, printer)
+    if _best(study) is None:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {text}", file=sys.stderr, flush=True)
+
+
+def _print_trials(study: Study, printer: Printer) -> None:
+    shown = sorted((trial for trial in study.trials if trial.state is TrialState.FINISHED),
+                   key=lambda trial: study.objective.loss(trial.value))
+    rest = [trial for trial in study.trials if trial.state is not TrialState.FINISHED]
+    names = [objective.name for objective in study.spec.objectives]
+    columns = [Column("trial", right=True), Column("state"), *(Column(name, right=True) for name in names),
+               *(Column(name, right=True, spare=2) for name in study.space.names),
+               Column("reason", prose=True, spare=1)]
+    rows = [row_of(study, trial) for trial in [*shown, *reversed(rest)][:None if not printer.on_terminal else _SHOWN]]
+    printer.table(columns, rows)
+    if printer.on_terminal and len(study.trials) > _SHOWN:
+        printer.line(f"{len(study.trials) - _SHOWN:,} more trials: --json")
+
+
+def row_of(study: Study, trial: Trial) -> Sequence[Cell]:
+    """Return the cells of a trial."""
+    values = [figure(value) for value in trial.values] or [""] * len(study.spec.objectives)
+    return [str(trial.number), state_text(str(trial.state)), *values,
+            *(parameter_text(trial, name) for name in study.space.names), trial.reason]
+
+
+def parameter_text(trial: Trial, name: str) -> str:
+    """Return the value of a parameter in a few characters; "" if it does not apply."""
+    value = trial.parameters.get(name, "")
+    return figure(value) if isinstance(value, float) else text_of(value)
+
+
+def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
+    states = [trial.state for trial in study.trials]
+    counts = [f"{states.count(state)} {state}" for state in TrialState if states.count(state)]
+    printer.line()
+    printer.line(f"{plan.name}: {count(len(states), 'trial')} ({', '.join(counts)}) in {duration(study.secs)}"
+                 + (f"; {study.over}" if study.over else ""))
+    for region in hopeless_regions(study):
+        printer.line(str(region), indent=2)
+    best = _best(study)
+    if best is None:
+        cause = common_failure(study.trials, 1)
+        printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}" if cause else "No trial has finished yet.")
+        return
+    values = ", ".join(f"{objective.name} {figure(value)}"
+                       for objective, value in zip(study.spec.objectives, best.values, strict=True))
+    spec = plan.job_spec(best.job, best.parameters)
+    ranked = importance(study)
+    printer.entries([
+        ("best", f"trial {best.number}: {values} with "
+                 f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
+        *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
+        *([("mattered", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
+        ("command", shlex.join(spec.shown)),
+        ("rerun", f"barograph resubmit {best.job}"),
+        ("model", f"barograph wait {best.job} --model DIR copies it"),
+        ("run", f"{plan.root.rstrip('/')}/{best.job}".removeprefix("file://")),
+    ])
+
+
+def _best(study: Study) -> Trial | None:
+    try:
+        return study.best
+    except TuneError:
+        return None
+
+
+def _state(study: Study) -> Cell:
+    if study.running:
+        return state_text("running")
+    return state_text("finished") if study.over else state_text("stopped")
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value

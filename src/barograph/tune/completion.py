@@ -1,0 +1,64 @@
+"""Whether a study is complete, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from barograph.tune.spec import Completion, Objective
+from barograph.tune.trial import Trial, TrialState
+
+
+def reason_to_end(trials: Sequence[Trial], objective: Objective, completion: Completion, *, secs: float) -> str:
+    """Return why no trial should be started any more; "" if the study goes on.
+
+    Args:
+        trials: All trials of the study, in order.
+        objective: The first objective.
+        completion: The criteria.
+        secs: Time that the study has taken.
+    """
+    if completion.trials is not None and len(trials) >= completion.trials:
+        return f"all {completion.trials} trials were started"
+    if completion.secs is not None and secs >= completion.secs:
+        return f"its time of {completion.secs:g} s is over"
+    if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
+        return f"its trials cost {cost:.2f}, and {completion.cost:g} was the limit"
+    return common_failure(trials, completion.failures) or _by_value(trials, objective, completion)
+
+
+def common_failure(trials: Sequence[Trial], least: int) -> str:
+    """Return the common cause if `least` trials and more failed and no other has ended; else ""."""
+    if len(trials) < least or any(trial.state not in (TrialState.FAILED, TrialState.RUNNING)
+                                  for trial in trials[:1000]):
+        return ""
+    reasons = Counter(trial.reason for trial in trials if trial.state is TrialState.FAILED)
+    failed = sum(reasons.values())
+    if failed < least:
+        return ""
+    reason, count = reasons.most_common(1)[0]
+    return f"all {failed} trials failed, {count} of them with: {reason}"
+
+
+def _by_value(trials: Sequence[Trial], objective: Objective, completion: Completion) -> str:
+    if completion.target is None and completion.patience is None:
+        return ""
+    losses = [objective.loss(trial.value) for trial in trials if trial.state is TrialState.FINISHED]
+    if not losses:
+        return ""
+    if completion.target is not None and min(losses) <= objective.loss(completion.target):
+        return f"{objective.name} reached the target of {completion.target:g}"
+    if completion.patience is not None and _idle(losses, completion.improvement) >= completion.patience:
+        return (f"no improvement of {objective.name} by {completion.improvement:.0%} in {completion.patience} trials")
+    return ""
+
+
+def _idle(losses: Sequence[float], improvement: float) -> int:
+    """Return the number of values since the last one that improved the best by a share of it."""
+    best, idle = losses[0], 0
+    for loss in losses[1:]:
+        if loss < best - improvement * abs(best):
+            best, idle = loss, 0
+        else:
+            idle += 1
+    return idle

@@ -1,0 +1,74 @@
+"""The verdict over repetitions of the best trials of a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from barograph.experiments.verdict import Outcome, interval, verdict
+from barograph.tune.spec import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A trial and the results of its repetitions.
+
+    Attributes:
+        trial: Number of the trial.
+        values: Values of the first objective, one for each repetition that finished.
+        mean, low, high: Their mean and its 95% interval; NaN if undefined.
+        failed: Reasons of the repetitions that failed.
+    """
+
+    trial: int
+    values: tuple[float, ...]
+    mean: float
+    low: float
+    high: float
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Whether the best trial is better than the next.
+
+    Attributes:
+        repeated: The best trials with their repetitions, the best mean first.
+        sentence: The verdict.
+    """
+
+    repeated: tuple[Repeated, ...]
+    sentence: str
+
+
+def judged(
+    objective: Objective, values: Mapping[int, Sequence[float]], failed: Mapping[int, Sequence[str]] | None = None
+) -> Confirmation:
+    """Return the verdict over repeated trials.
+
+    Args:
+        objective: The objective that the values are of.
+        values: Number of a trial to the values of its repetitions, of two trials and more.
+        failed: Number of a trial to the reasons why repetitions failed.
+    """
+    repeated = [Repeated(number, tuple(found), *interval(found), tuple((failed or {}).get(number, ())))
+                for number, found in values.items()]
+    repeated.sort(key=lambda one: objective.loss(fmean(one.values)) if one.values else math.inf)
+    first, second = repeated[:2]
+    found = verdict(first.values, second.values, greater_is_better=objective.maximize)
+    bounds = sorted((abs(found.low), abs(found.high)))
+    if found.outcome is Outcome.ACCEPTED:
+        text = (f"trial {first.trial} is better than trial {second.trial}: by {abs(found.difference):.3g}, "
+                f"95% interval {bounds[0]:.3g} to {bounds[1]:.3g}")
+    else:
+        text = f"trial {first.trial} is not significantly better than trial {second.trial}. {found.reason}"
+    return Confirmation(tuple(repeated), text)
+
+
+def confirmation_from_json(data: Mapping[str, Any]) -> Confirmation:
+    """Return a confirmation from JSON data of its fields."""
+    return Confirmation(tuple(Repeated(**{**one, "values": tuple(one["values"]), "failed": tuple(one["failed"])})
+                              for one in data["repeated"]), str(data["sentence"]))

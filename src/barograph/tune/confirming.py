@@ -1,0 +1,94 @@
+"""Repeats the best trials of a study with other seeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from barograph.errors import StoreError
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job_report import JobView
+from barograph.jobs.state import Phase
+from barograph.jobs.submitting import submit
+from barograph.runs.reading.reader import RunReader
+from barograph.tune.confirmation import Confirmation, judged
+from barograph.tune.metric_values import MetricValues
+from barograph.tune.study import Study
+from barograph.tune.trial import Trial, TrialState
+from barograph.tune.trial_job import Submit, adopted, submitted
+from barograph.tune.trial_plan import TrialPlan
+
+SEED = "seed"
+"""Argument of the script that gets another value for each repetition."""
+_CANDIDATES = 2
+_LOOK_SECS = 0.5
+
+
+def confirm(
+    study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
+    submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
+) -> Confirmation | None:
+    """Repeat the best trials of a study, with `--seed 1`, 2 … of the script; jobs that exist already are used.
+
+    Args:
+        study: The study, which is over.
+        plan: How its trials are trained.
+        home: Directory of the jobs.
+        wait: Lets some seconds pass.
+        submit: Submits a job.
+        say: Takes a line for each repetition that ends.
+
+    Returns:
+        None if fewer than two trials finished.
+    """
+    finished = sorted((trial for trial in study.trials if trial.state is TrialState.FINISHED),
+                      key=lambda trial: study.objective.loss(trial.value))[:_CANDIDATES]
+    if len(finished) < _CANDIDATES:
+        return None
+    waiting = [(trial, seed) for seed in range(1, plan.confirm + 1) for trial in finished]
+    running: dict[tuple[int, int], JobView] = {}
+    values: dict[int, list[float]] = {trial.number: [] for trial in finished}
+    failed: dict[int, list[str]] = {trial.number: [] for trial in finished}
+    ensure_at = 0.0
+    while waiting or running:
+        while waiting and len(running) < plan.parallel:
+            trial, seed = waiting.pop(0)
+            running[trial.number, seed] = _repetition(trial, seed, plan, home, submit)
+        for place, view in list(running.items()):
+            try:
+                result = _result(study, plan, view)
+            except StoreError:
+                continue  # again at the next turn
+            if result is None:
+                continue
+            del running[place]
+            (failed if isinstance(result, str) else values)[place[0]].append(result)  # type: ignore[arg-type]
+            text = result if isinstance(result, str) else f"{result:.4g}"
+            say(f"trial {place[0]} with seed {place[1]}: {text}")
+        if time.monotonic() >= ensure_at:
+            ensure_at = time.monotonic() + ENSURE_SECS
+            ensure_controller(home)
+        if running:
+            wait(_LOOK_SECS)
+    return judged(study.objective, values, failed)
+
+
+def _repetition(trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit) -> JobView:
+    name = f"{trial.job}-s{seed}"
+    spec = plan.job_spec(name, trial.parameters, trial=trial.job)
+    return adopted(home, name) or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
+
+
+def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
+    """Return the value of a repetition, why it failed, or None while it runs."""
+    state = view.refresh()
+    if not state.phase.is_over:
+        return None
+    if state.phase is not Phase.FINISHED:
+        return state.reason
+    objective = study.objective
+    found = MetricValues(view, [objective.name], plan.patterns).read(RunReader(view.store)).get(objective.name)
+    if found is None:
+        return f"{objective.name} never arrived"
+    return found.best(maximize=objective.maximize) if plan.summary == "best" else found.last

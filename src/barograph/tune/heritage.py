@@ -1,0 +1,137 @@
+"""What a study starts from: the trials of earlier studies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from barograph.errors import TuneError
+from barograph.tune.space import Space
+from barograph.tune.spec import Objective, StudySpec
+from barograph.tune.trial import Origin, Trial, TrialState
+
+MOST_PARENTS = 5
+_MOST_GIVEN = 5
+
+
+class Parent(Protocol):
+    """An earlier study."""
+
+    @property
+    def spec(self) -> StudySpec:
+        """What it looked for."""
+        ...
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """Its trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heritage:
+    """What a study takes from its parents.
+
+    Attributes:
+        trials: Trials that count as if the study had made them.
+        given: Parameters that it tries first.
+        dropped: Number of trials of the parents that do not fit the space.
+    """
+
+    trials: tuple[Trial, ...] = ()
+    given: tuple[Mapping[str, Any], ...] = ()
+    dropped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON data."""
+        trials = [{"parameters": dict(trial.parameters), "values": list(trial.values), "reason": trial.reason}
+                  for trial in self.trials]
+        return {"trials": trials, "given": [dict(one) for one in self.given], "dropped": self.dropped}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Heritage:
+        """Return the heritage from its `to_json`."""
+        return cls(tuple(_trial(one["parameters"], one["values"], one["reason"]) for one in data.get("trials", ())),
+                   tuple(data.get("given", ())), int(data.get("dropped", 0)))
+
+
+def heritage_of(parents: Sequence[Parent], spec: StudySpec, *, transfer: bool) -> Heritage:
+    """Return what a study takes from its parents.
+
+    Args:
+        parents: At most five.
+        spec: The new study.
+        transfer: Whether they are of other data or another model.
+
+    Raises:
+        TuneError: There are more, or one has another objective or other parameters.
+    """
+    if len(parents) > MOST_PARENTS:
+        raise TuneError(f"A study has at most {MOST_PARENTS} parents, not {len(parents)}.")
+    for parent in parents:
+        _check(parent.spec, spec, transfer=transfer)
+    if transfer:
+        return Heritage(given=tuple(_best_of(parents, spec)))
+    ended = [trial for parent in parents for trial in parent.trials
+             if trial.state in (TrialState.FINISHED, TrialState.FAILED)]
+    fitting = [trial for trial in ended if not spec.space.problem_of(trial.parameters)]
+    return Heritage(tuple(_trial(trial.parameters, trial.values, trial.reason) for trial in fitting),
+                    dropped=len(ended) - len(fitting))
+
+
+def _check(parent: StudySpec, spec: StudySpec, *, transfer: bool) -> None:
+    if parent.objectives != spec.objectives:
+        raise TuneError(f"A parent has another objective: {_texts(parent.objectives)}; this study: "
+                        f"{_texts(spec.objectives)}.")
+    common = set(parent.space.names) & set(spec.space.names)
+    if not common:
+        raise TuneError(f"A parent varies none of the parameters {', '.join(spec.space.names)}.")
+    if transfer:
+        return
+    if other := set(parent.space.names) ^ set(spec.space.names):
+        raise TuneError(f"A parent does not vary the same parameters: {', '.join(sorted(other))} is only in one of the "
+                        "two. Use transfer for another model.")
+    for name in spec.space.names:
+        kinds = [type(one.space[name].domain) for one in (parent, spec)]
+        if kinds[0] is not kinds[1]:
+            raise TuneError(f"{name} is {parent.space[name].domain} in a parent, and {spec.space[name].domain} here.")
+
+
+def _best_of(parents: Sequence[Parent], spec: StudySpec) -> list[dict[str, Any]]:
+    """Return the best parameters of the parents by turns, as far as the space has them."""
+    ranked = [sorted((trial for trial in parent.trials if trial.state is TrialState.FINISHED),
+                     key=lambda trial: spec.objectives[0].loss(trial.value)) for parent in parents]
+    found: list[dict[str, Any]] = []
+    for place in range(_MOST_GIVEN):
+        for trials in ranked:
+            if place < len(trials) and (one := _moved(trials[place].parameters, spec.space)) not in found:
+                found.append(one)
+    return [one for one in found if not spec.space.problem_of(one)][:_MOST_GIVEN]
+
+
+def _moved(parameters: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Return the parameters in another space: values outside a range at its end, unknown ones in the middle."""
+    found: dict[str, Any] = {}
+    for parameter in space:
+        if not parameter.applies(found):
+            continue
+        value, domain = parameters.get(parameter.name), parameter.domain
+        if value is None:
+            found[parameter.name] = domain.value(0.5)
+        elif domain.allows(value):
+            found[parameter.name] = value
+        elif hasattr(domain, "low") and isinstance(value, int | float):
+            found[parameter.name] = domain.value(0.0 if value < domain.low else 1.0)
+        else:
+            found[parameter.name] = domain.value(0.5)
+    return found
+
+
+def _trial(parameters: Mapping[str, Any], values: Sequence[float], reason: str) -> Trial:
+    return Trial(-1, parameters, Origin("parent"), TrialState.FINISHED if values else TrialState.FAILED,
+                 tuple(map(float, values)), reason)
+
+
+def _texts(objectives: Sequence[Objective]) -> str:
+    return ", ".join(map(str, objectives))

@@ -1,0 +1,70 @@
+"""Whether the problems of a run make it hopeless as a trial: it is broken, dead, diverged, or learns nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from barograph.model.cause import Cause
+from barograph.model.finding import FindingState, Severity
+from barograph.queries.problems import Problem
+from barograph.queries.titles import SURE
+from barograph.tune.spec import Objective
+from barograph.tune.trial import Trial
+
+HOPELESS = frozenset({"A101", "A103", "G101", "G103", "L101", "L105", "L108", "N101", "N102", "N104", "W101"})
+"""Rules whose problems a trial does not recover from, if the cause is known: dead, diverged, not learning."""
+_FEWEST_PEERS = 3
+_NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
+
+
+def reason_to_give_up(
+    problems: Iterable[Problem], trial: Trial, others: Iterable[Trial], objective: Objective
+) -> str:
+    """Return why a trial should stop because of the problems of its run; "" if it should go on.
+
+    A breaking problem is reason enough. A costly one needs a known cause, and the trial must not be better than the
+    median of the others at the same report: findings are evidence, results are proof.
+
+    Args:
+        problems: Problems of its run.
+        trial: The trial.
+        others: All other trials of the study.
+        objective: The objective that curves are of.
+    """
+    for problem in problems:
+        if problem.state is not FindingState.OPEN or problem.cause == Cause.SCRIPT_ERROR:
+            continue
+        if problem.findings[0].code not in HOPELESS:
+            continue
+        if problem.severity is Severity.BREAKING or (
+                problem.severity is Severity.COSTLY and problem.cause and problem.weight >= SURE
+                and not _does_well(trial, others, objective)):
+            return _reason(problem)
+    return ""
+
+
+def _reason(problem: Problem) -> str:
+    """Return the title and the step, with what differs between trials after a colon."""
+    title = _NUMBER.fullmatch(problem.title)
+    details = f"{title['number']}, " if title else ""
+    return f"{title['rest'] if title else problem.title}: {details}since step {problem.since_step:,}"
+
+
+def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:
+    """Return whether a trial is no worse than the median of the others after as many reports.
+
+    With few others it does well if its last report improved on its first.
+    """
+    losses = _losses(trial, objective)
+    if not losses:
+        return False
+    peers = [found[len(losses) - 1] for other in others if len(found := _losses(other, objective)) >= len(losses)]
+    if len(peers) >= _FEWEST_PEERS:
+        return losses[-1] <= median(peers)
+    return len(losses) > 1 and losses[-1] < losses[0]
+
+
+def _losses(trial: Trial, objective: Objective) -> Sequence[float]:
+    return [objective.loss(trial.curve[step]) for step in sorted(trial.curve)]

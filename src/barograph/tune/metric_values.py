@@ -1,0 +1,135 @@
+"""The values of metrics of a job, read while it trains: from the records of its run, or from its output."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from barograph.jobs.instance_log import LogReader
+from barograph.jobs.job_report import JobView
+from barograph.runs.reading.metrics import Metric, metric_name, metrics_in
+from barograph.runs.reading.reader import RunReader
+
+MOST_VALUES = 1000
+"""A metric of more values, such as the loss of each step, is read as a curve with so many points."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCurve:
+    """The values of a metric so far; there is at least one.
+
+    Attributes:
+        points: Number of the value, from 1, and the value: all of them, or of a long curve some.
+        least, greatest: Extremes of the finite values, also of those that are not in `points`; NaN if there are none.
+    """
+
+    points: tuple[tuple[int, float], ...]
+    least: float
+    greatest: float
+
+    @property
+    def last(self) -> float:
+        """The latest value."""
+        return self.points[-1][1]
+
+    def best(self, *, maximize: bool) -> float:
+        """Return the best finite value; NaN if there is none."""
+        return self.greatest if maximize else self.least
+
+
+def curve_of(values: Sequence[float]) -> MetricCurve:
+    """Return the curve of some values.
+
+    Example:
+        >>> curve_of([0.5, 0.7]).best(maximize=True)
+        0.7
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    return MetricCurve(tuple(enumerate(values, 1)), min(finite, default=math.nan), max(finite, default=math.nan))
+
+
+class MetricValues:
+    """Reads the metrics of a job's run.
+
+    Args:
+        view: The job.
+        names: The metrics.
+        patterns: Metric to the regular expression that finds it in the output.
+    """
+
+    def __init__(self, view: JobView, names: Sequence[str], patterns: Mapping[str, str]) -> None:
+        self._view, self._names = view, names
+        self._printed = {name: _Printed(view, re.compile(pattern)) for name, pattern in patterns.items()}
+
+    def read(self, run: RunReader) -> dict[str, MetricCurve]:
+        """Return the curve of each metric that has values.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        known = metrics_in(run)
+        found: dict[str, MetricCurve] = {}
+        for name in self._names:
+            if name not in self._printed:
+                if (curve := _recorded(run, known, name)) is not None:
+                    found[name] = curve
+            elif values := self._printed[name].read():
+                found[name] = curve_of(values)
+        return found
+
+
+def _recorded(run: RunReader, known: Mapping[str, Metric], name: str) -> MetricCurve | None:
+    metric = known.get(name) or known.get(metric_name(name))
+    if metric is None:
+        return None
+    buckets = run.curve(metric.key, "value", points=MOST_VALUES, mode=metric.mode,
+                        optimizer=metric.optimizer or None).buckets
+    if not len(buckets):
+        return None
+    numbers, last = np.cumsum(buckets["count"]).tolist(), buckets["last"].tolist()
+    finite = buckets[np.isfinite(buckets["min"])]
+    return MetricCurve(tuple(zip(numbers, last, strict=True)),
+                       float(finite["min"].min()) if len(finite) else math.nan,
+                       float(finite["max"].max()) if len(finite) else math.nan)
+
+
+class _Printed:
+    def __init__(self, view: JobView, pattern: re.Pattern[str]) -> None:
+        self._view, self._pattern = view, pattern
+        self._attempt = -1
+        self._reader: LogReader | None = None
+        self._rest = ""
+        self._values: list[float] = []
+
+    def read(self) -> list[float]:
+        for line in self._lines():
+            if match := self._pattern.search(line):
+                try:
+                    self._values.append(float(match[1]))
+                except ValueError:
+                    continue  # matches text that is no number
+        return self._values
+
+    def _lines(self) -> Iterator[str]:
+        state = self._view.state
+        if state.attempt < 0:
+            return
+        if state.attempt != self._attempt:
+            if self._reader is not None:
+                yield from self._new()  # the rest of the attempt before
+            self._attempt = state.attempt
+            self._reader = LogReader(self._view.store, state.attempt, 0)
+        yield from self._new()
+        if state.phase.is_over and self._rest:
+            yield self._rest
+            self._rest = ""
+
+    def _new(self) -> Iterator[str]:
+        assert self._reader is not None
+        for text in self._reader.new():
+            *lines, self._rest = (self._rest + text).split("\n")
+            yield from lines

@@ -1,0 +1,89 @@
+"""Studies from options of `barograph tune` and from tune.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barograph.errors import TuneError, UnknownName, nearest
+from barograph.model.units import seconds_from
+from barograph.tune.space import Space
+from barograph.tune.spec import Completion, Stopping
+
+DEFAULT_TRIALS = 20
+NO_RULE = "none"
+OPTIONS = ("vary", "constraint", "maximize", "minimize", "metric", "value", "jobs", "parallel", "strategy", "seed",
+           "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "confirm", "name",
+           "parent", "transfer")
+"""Options of a study; in tune.toml they are entries, beside those of a job file."""
+_LISTS = ("constraint", "maximize", "minimize", "stop_rule", "parent")
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "value": str, "jobs": int, "parallel": int, "strategy": str, "seed": int, "stop_on_findings": bool,
+    "target_value": (int, float), "max_time": (str, int, float), "max_cost": (int, float), "patience": int,
+    "confirm": int, "name": str, "transfer": bool,
+}
+
+
+def split_entries(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the entries of tune.toml that describe the study, checked, and those of its job.
+
+    Raises:
+        TuneError: An entry has the wrong type.
+    """
+    ours = {name: value for name, value in entries.items() if name in OPTIONS}
+    for name, value in ours.items():
+        if name in _LISTS:
+            ours[name] = [value] if isinstance(value, str) else value
+            if not isinstance(ours[name], list) or not all(isinstance(item, str) for item in ours[name]):
+                raise TuneError(f"{name} is {value!r}; it must be a string or a list of strings.")
+        elif name in ("vary", "metric"):
+            if not isinstance(value, Mapping):
+                raise TuneError(f"{name} is {value!r}; it must be a table, as in [{name}].")
+        elif not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and _KINDS[name] is not bool):
+            raise TuneError(f"{name.replace('_', '-')} is {value!r}, which has the wrong type.")
+    return ours, {name: value for name, value in entries.items() if name not in OPTIONS}
+
+
+def space_of(vary: Mapping[str, Any] | Iterable[str], constraints: Iterable[str]) -> Space:
+    """Return the space of typed texts, or of the table of tune.toml.
+
+    Raises:
+        BadSpace: It is wrong.
+    """
+    if isinstance(vary, Mapping):
+        return Space.from_mapping(vary, constraints)
+    return Space.from_texts(vary, constraints)
+
+
+def completion_of(options: Mapping[str, Any]) -> Completion:
+    """Return when a study ends.
+
+    Raises:
+        TuneError, SettingsError: A value is wrong.
+    """
+    limit = options.get("max_time")
+    return Completion(
+        trials=options["jobs"] if options.get("jobs") is not None else DEFAULT_TRIALS,
+        secs=None if limit is None else seconds_from("max-time", limit), cost=options.get("max_cost"),
+        target=options.get("target_value"), patience=options.get("patience"))
+
+
+def stopping_of(options: Mapping[str, Any]) -> Stopping:
+    """Return which trials are stopped early.
+
+    Raises:
+        TuneError: There is no such rule.
+    """
+    findings = options.get("stop_on_findings")
+    rules = options.get("stop_rule") or (["asha"] if options.get("strategy") == "hyperband" else ["median"])
+    return Stopping(tuple(rule for rule in rules if rule != NO_RULE), findings=findings is not False)
+
+
+def check_objectives(options: Mapping[str, Any]) -> None:
+    """Raise `TuneError` unless there is a metric to optimize, and patterns are of such metrics."""
+    names = [*(options.get("maximize") or ()), *(options.get("minimize") or ())]
+    if not names:
+        raise TuneError("A study needs a metric to optimize: --maximize METRIC or --minimize METRIC.")
+    for name in options.get("metric") or ():
+        if name not in names:
+            raise UnknownName(f'"{name}" has a regular expression, but is not optimized. {nearest(name, names)}')

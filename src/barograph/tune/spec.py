@@ -1,0 +1,179 @@
+"""What a study is to find, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from barograph.errors import TuneError, nearest
+from barograph.tune.space import Space
+
+STRATEGIES = ("auto", "bayesian", "random", "grid", "hyperband", "tpe", "cma-es")
+RULES = ("asha", "median")
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A metric to optimize.
+
+    Attributes:
+        name: Name of the metric.
+        maximize: Whether high values are good.
+    """
+
+    name: str
+    maximize: bool = False
+
+    def loss(self, value: float) -> float:
+        """Return a value such that lower is better."""
+        return -value if self.maximize else value
+
+    def __str__(self) -> str:
+        return f"{'maximize' if self.maximize else 'minimize'} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a study is complete: as soon as one criterion is met. None: no such criterion.
+
+    Attributes:
+        trials: Number of trials.
+        secs: Time with a process that asks for trials.
+        cost: Sum of the costs of its trials.
+        target: Value of the first objective.
+        patience: Number of trials one after another without an improvement by `improvement`.
+        improvement: Least improvement that counts, relative to the best value.
+        convergence: Whether to end once the model of the strategy expects no improvement.
+        failures: Number of failed trials with no other result from which on the study gives up.
+    """
+
+    trials: int | None = None
+    secs: float | None = None
+    cost: float | None = None
+    target: float | None = None
+    patience: int | None = None
+    improvement: float = 0.01
+    convergence: bool = False
+    failures: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "secs", "cost", "patience", "failures"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise TuneError(f"{name} must be above 0, not {value}.")
+        if self.target is not None and math.isnan(self.target):
+            raise TuneError("The target is NaN.")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Which trials are stopped early.
+
+    Attributes:
+        rules: Any of "asha" and "median".
+        findings: Whether a finding stops a trial.
+        min_step: First step at which a rule compares.
+        factor: "asha" compares at `min_step` times powers of it, and keeps the best of that many.
+        warmup_trials: Trials that "median" needs for a comparison.
+    """
+
+    rules: tuple[str, ...] = ("asha",)
+    findings: bool = True
+    min_step: int = 1
+    factor: int = 3
+    warmup_trials: int = 5
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            if rule not in RULES:
+                raise TuneError(f'There is no rule "{rule}" that stops trials. {nearest(rule, RULES)}')
+        if self.min_step < 1 or self.factor < 2:
+            raise TuneError("min_step must be at least 1 and factor at least 2.")
+
+
+@dataclass(frozen=True, slots=True)
+class StudySpec:
+    """A study as it was created. Completion criteria may change later; nothing else does.
+
+    Attributes:
+        space: What may vary.
+        objectives: What to optimize; with several, the study looks for a Pareto front.
+        strategy: One of `STRATEGIES`.
+        seed: Makes the proposals of a study that runs one trial at a time reproducible.
+        completion: When it ends.
+        stopping: Which trials it stops.
+        details: What the caller wants to find again on resume, such as the command: JSON data.
+    """
+
+    space: Space
+    objectives: tuple[Objective, ...]
+    strategy: str = "auto"
+    seed: int = 0
+    completion: Completion = field(default_factory=Completion)
+    stopping: Stopping = field(default_factory=Stopping)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.objectives:
+            raise TuneError("A study needs an objective: name a metric to maximize or to minimize.")
+        names = [objective.name for objective in self.objectives]
+        if len(set(names)) < len(names):
+            raise TuneError(f"An objective is there twice: {', '.join(names)}.")
+        if self.strategy not in STRATEGIES:
+            raise TuneError(f'There is no strategy "{self.strategy}". {nearest(self.strategy, STRATEGIES)}')
+        if self.strategy == "hyperband" and "asha" not in self.stopping.rules:
+            raise TuneError('The strategy hyperband is successive halving: it needs the rule "asha".')
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON data."""
+        return {
+            "space": self.space.to_json(), "objectives": [asdict(objective) for objective in self.objectives],
+            "strategy": self.strategy, "seed": self.seed, "completion": asdict(self.completion),
+            "stopping": {**asdict(self.stopping), "rules": list(self.stopping.rules)}, "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StudySpec:
+        """Return the specification from its `to_json`."""
+        stopping = _known(Stopping, data["stopping"])
+        return cls(
+            Space.from_json(data["space"]), tuple(Objective(**_known(Objective, one)) for one in data["objectives"]),
+            str(data["strategy"]), int(data["seed"]), completion_from_json(data["completion"]),
+            Stopping(**{**stopping, "rules": tuple(stopping["rules"])}), dict(data["details"]))
+
+
+def completion_from_json(data: Mapping[str, Any]) -> Completion:
+    """Return completion criteria from JSON data; unknown entries are ignored."""
+    known = _known(Completion, data)
+    return Completion(**known)
+
+
+def objectives_from(maximize: bool | str | Sequence[str], minimize: str | Sequence[str]) -> tuple[Objective, ...]:
+    """Return the objectives that two options describe.
+
+    Args:
+        maximize: Names of metrics, or for a single one without a name whether high values are good.
+        minimize: Names of metrics.
+
+    Example:
+        >>> objectives_from(True, ())
+        (Objective(name='value', maximize=True),)
+        >>> [str(objective) for objective in objectives_from("accuracy", "latency")]
+        ['maximize accuracy', 'minimize latency']
+    """
+    if isinstance(maximize, bool) and not minimize:
+        return (Objective("value", maximize),)
+    return (*(Objective(name, maximize=True) for name in _names(maximize)),
+            *(Objective(name) for name in _names(minimize)))
+
+
+def _names(names: bool | str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, bool):
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _known(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {item.name: data[item.name] for item in fields(kind) if item.name in data}

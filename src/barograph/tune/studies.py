@@ -1,0 +1,71 @@
+"""Creates and opens studies of jobs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barograph.errors import BarographError, StudyExists
+from barograph.jobs.home import JobsHome
+from barograph.runs.state.places import root_place
+from barograph.store.urls import store_from_url
+from barograph.tune.options import completion_of, stopping_of
+from barograph.tune.space import Space
+from barograph.tune.study import Study
+from barograph.tune.study_home import FOLDER, StudyHome
+from barograph.tune.trial_plan import TrialPlan
+
+
+def study_root(to: str = "") -> str:
+    """Return the URL of the directory that studies and their runs are stored below; "": the usual root."""
+    return store_from_url(to or root_place()).url
+
+
+def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home: JobsHome) -> Study:
+    """Create a study of jobs.
+
+    Args:
+        plan: How trials are trained.
+        space: What varies.
+        options: Options of `barograph tune`, by their names with underscores.
+        home: Directory of the jobs.
+
+    Raises:
+        StudyExists: There is one of its name.
+        UnknownStudy: There is no such parent.
+        TuneError, SettingsError: An option is wrong.
+        StoreError: The store is unreachable.
+    """
+    studies = StudyHome(home)
+    if studies.has(plan.name):
+        raise StudyExists(f'There is a study named "{plan.name}". Continue it with  barograph tune resume {plan.name}  '
+                          "or use another --name.")
+    url = f"{plan.root.rstrip('/')}/{FOLDER}/{plan.name}"
+    study = Study.create(
+        url, space, maximize=list(options.get("maximize") or ()), minimize=list(options.get("minimize") or ()),
+        strategy=options.get("strategy") or "auto", seed=options.get("seed"), completion=completion_of(options),
+        stopping=stopping_of(options), details=plan.to_json(),
+        parents=[studies.url(parent) for parent in options.get("parent") or ()],
+        transfer=bool(options.get("transfer")))
+    studies.add(plan.name, url)
+    return study
+
+
+def open_study(name: str, home: JobsHome) -> Study:
+    """Return a study by its name, or by its directory or URL.
+
+    Raises:
+        UnknownStudy: There is no such study.
+        TuneError, StoreError: It cannot be read.
+    """
+    return Study.open(StudyHome(home).url(name))
+
+
+def open_studies(home: JobsHome) -> Iterable[tuple[str, Study | str]]:
+    """Yield name and study of all studies, the newest first; instead of one that cannot be read, the reason."""
+    studies = StudyHome(home)
+    for name in reversed(studies.names()):
+        try:
+            yield name, Study.open(studies.url(name))
+        except BarographError as error:
+            yield name, str(error)

@@ -1,0 +1,512 @@
+"""A study: the search for the best values of parameters, trial by trial.
+
+Its state is a sequence of numbered, immutable events in a store. Each is written before what it says takes effect, and
+only one process can write a number. So a process that is killed loses nothing, and a study may have several processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+from barograph.errors import BadSpace, StudyChanged, StudyExists, TuneError, UnknownStudy
+from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.plain import plain
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+from barograph.tune.about import about
+from barograph.tune.completion import reason_to_end
+from barograph.tune.confirmation import Confirmation, confirmation_from_json
+from barograph.tune.heritage import Heritage, heritage_of
+from barograph.tune.history import History
+from barograph.tune.space import Space, space_from
+from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
+from barograph.tune.stopping import reason_to_stop
+from barograph.tune.strategies.base import Proposal, Strategy
+from barograph.tune.strategies.choosing import strategy_of
+from barograph.tune.table import StudyTable
+from barograph.tune.trial import Cause, Origin, Trial, TrialState
+
+EVENTS = "study/events"
+"""Folder of the events in the store of a study."""
+Values = float | Sequence[float] | Mapping[str, float]
+
+
+class Study:
+    """A search for the best values of parameters. Use `Study.create` or `Study.open`.
+
+    Args:
+        spec: What it looks for.
+        log: Its events; None: it lives in memory.
+        heritage: What it starts from.
+        clock: The time.
+
+    Example:
+        >>> study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="random", seed=1, trials=3)
+        >>> while trial := study.ask():
+        ...     study.tell(trial, trial.parameters["x"] ** 2)
+        >>> len(study.trials), study.over
+        (3, 'all 3 trials were started')
+    """
+
+    def __init__(
+        self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.spec, self.heritage = spec, heritage or Heritage()
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._history = History(spec.space, spec.objectives)
+        for trial in self.heritage.trials:
+            self._history.inherit(trial)
+        self._strategy: Strategy | None = None
+        self._given: list[Mapping[str, Any]] = list(self.heritage.given)
+        self._stopping: dict[int, tuple[str, Cause]] = {}
+        self._ended = ""
+        self._exhausted = False
+        self._confirmation: Confirmation | None = None
+        self._secs = 0.0
+        self._mark = self._clock.monotonic()
+
+    @classmethod
+    def create(
+        cls, where: str | os.PathLike[str] | Store | None, space: Space | Mapping[str, Any] | Iterable[str], *,
+        maximize: bool | str | Sequence[str] = False, minimize: str | Sequence[str] = (), strategy: str = "auto",
+        seed: int | None = None, trials: int | None = None, completion: Completion | None = None,
+        stopping: Stopping | None = None, constraints: Iterable[str] = (), details: Mapping[str, Any] | None = None,
+        parents: Sequence[Study | str | os.PathLike[str]] = (), transfer: bool = False,
+        resume: bool = False, clock: Clock | None = None,
+    ) -> Self:
+        """Create a study.
+
+        Args:
+            where: Directory, URL or store for its state; None: memory.
+            space: What may vary, as in `Space.from_mapping` or `Space.from_texts`.
+            maximize: Names of metrics to maximize; or, for one objective, whether high values are good.
+            minimize: Names of metrics to minimize.
+            strategy: "auto", "bayesian", "random", "grid" or "hyperband".
+            seed: With it, a study that runs one trial at a time is reproducible.
+            trials: Number of trials; short for `completion`.
+            completion: When the study ends.
+            stopping: Which trials are stopped early.
+            constraints: Conditions that every trial meets, such as "width * depth <= 1024".
+            details: JSON data for whoever resumes it.
+            parents: Up to five earlier studies, or where they are, to start from.
+            transfer: Whether the parents are of other data or another model: then their best parameters are tried
+                first. Otherwise their trials count as if this study had made them.
+            resume: If there is a study already, continue it.
+            clock: The time.
+
+        Raises:
+            BadSpace: The space is wrong.
+            StudyExists: There is a study at that place.
+            StudyChanged: There is one with another space, objective or strategy.
+            TuneError: A parent does not fit, or a criterion is wrong.
+            StoreError: The store is unreachable.
+        """
+        changes_end = completion is not None or trials is not None
+        completion = completion or Completion()
+        if trials is not None:
+            completion = replace(completion, trials=trials)
+        spec = StudySpec(
+            space_from(space, constraints), objectives_from(maximize, minimize), strategy,
+            secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
+        store, clock = None if where is None else _store(where), clock or SystemClock()
+        if store and resume and _log(store, clock).new():
+            found = cls.open(store, clock=clock)
+            _check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
+            if changes_end and found.spec.completion != completion:
+                found.extend(completion)
+            return found
+        heritage = heritage_of([
+            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
+        if store is None:
+            return cls(spec, heritage=heritage, clock=clock)
+        log = _log(store, clock)
+        try:
+            log.append("created", **spec.to_json(), heritage=heritage.to_json())
+        except NotLeading:
+            raise StudyExists("There is a study already. Resume it, or give this one another name "
+                              f"({store.url}).") from None
+        return cls(spec, log, heritage=heritage, clock=clock)
+
+    @classmethod
+    def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
+        """Return the study at a place, to read or to continue it.
+
+        Raises:
+            UnknownStudy: There is none.
+            TuneError: Its first file is damaged.
+            StoreError: The store is unreachable.
+        """
+        store, clock = _store(where), clock or SystemClock()
+        log = _log(store, clock)
+        events = log.new()
+        if not events:
+            raise UnknownStudy(f"There is no study ({store.url}).")
+        if events[0].kind == DAMAGED:
+            raise TuneError(f"The description of the study is damaged ({store.url}).")
+        first = events[0].data
+        study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
+                    clock=clock)
+        study._take(events[1:])
+        return study
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """All trials, by number. They change as the study goes on."""
+        return self._history.trials
+
+    @property
+    def running(self) -> list[Trial]:
+        """Trials without an end: those that run, and those whose process was killed."""
+        return list(self._history.running.values())
+
+    @property
+    def space(self) -> Space:
+        """What varies."""
+        return self.spec.space
+
+    @property
+    def objective(self) -> Objective:
+        """The first objective."""
+        return self.spec.objectives[0]
+
+    @property
+    def secs(self) -> float:
+        """Time that processes have spent with the study; no change of the clock counts."""
+        return self._secs + self._clock.monotonic() - self._mark
+
+    @property
+    def over(self) -> str:
+        """Why no more trials are started; "" if there may be more."""
+        if self._ended:
+            return self._ended
+        found = reason_to_end(self.trials, self.objective, self.spec.completion, secs=self.secs)
+        if not found and self._exhausted:
+            return "every combination was tried"
+        if not found and self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
+            return f"no improvement of {self.objective.name} is expected any more"
+        return found
+
+    @property
+    def best(self) -> Trial:
+        """The finished trial with the best value of the first objective, the earliest of equals.
+
+        Raises:
+            TuneError: No trial has finished.
+        """
+        finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
+        if not finished:
+            failed = [trial.reason for trial in self.trials if trial.state is TrialState.FAILED]
+            why = f" The last error: {failed[-1]}" if failed else ""
+            raise TuneError(f"No trial of the study has finished.{why}")
+        return min(finished, key=lambda trial: self.objective.loss(trial.value))
+
+    @property
+    def front(self) -> list[Trial]:
+        """The Pareto front: finished trials that no other beats in all objectives, by the first one."""
+        finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
+        losses = {trial.number: self._losses(trial) for trial in finished}
+        return sorted((trial for trial in finished if not any(
+            _dominates(losses[other.number], losses[trial.number]) for other in finished)),
+            key=lambda trial: losses[trial.number])
+
+    def table(self) -> StudyTable:
+        """Return all trials as a table."""
+        return StudyTable(self.spec, self.trials)
+
+    def about(self) -> list[str]:
+        """Return which strategies were used and why, and what the seed does not guarantee: one sentence each."""
+        return about(self.spec, self.heritage, self.trials)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """Whether the best trial is really better than the next, after repetitions with other seeds; None: unknown."""
+        return self._confirmation
+
+    def confirm(self, confirmation: Confirmation) -> None:
+        """Take what repetitions of the best trials found.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        self._note("confirmed", lambda: plain(confirmation))
+
+    def refresh(self) -> None:
+        """Take what other processes did."""
+        if self._log is not None:
+            self._take(self._log.new())
+
+    def give(self, parameters: Mapping[str, Any]) -> None:
+        """Have these values tried next.
+
+        Raises:
+            BadSpace: They do not belong to the space.
+        """
+        if problem := self.space.problem_of(parameters):
+            raise BadSpace(f"These values cannot be tried. {problem}")
+        self._note("given", lambda: {"parameters": dict(parameters)})
+
+    def ask(self, *, job: str = "") -> Trial | None:
+        """Return a new trial; None if the study is over (`over` says why).
+
+        The trial is in the store when this returns: after a kill, `running` has it.
+
+        Args:
+            job: Name of the job that will train it; "{number}" stands for the number of the trial.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        def data() -> dict[str, Any] | None:
+            if self.over:
+                return None
+            number = len(self.trials)
+            if (proposal := self._proposal(number)) is None:
+                self._exhausted = True
+                return None
+            return {
+                "number": number, "parameters": proposal.parameters, "job": job.format(number=number),
+                "origin": asdict(proposal.origin), "given": int(bool(self._given)),
+            }
+
+        return self.trials[-1] if self._note("asked", data) else None
+
+    def add(
+        self, parameters: Mapping[str, Any], values: Values | None = None, *, failed: str = "", stopped: str = "",
+        curve: Mapping[int, float] | None = None, proposer: str = "given",
+    ) -> Trial:
+        """Add a trial that was made elsewhere.
+
+        Args:
+            parameters: Its parameters; some may be missing.
+            values: As for `tell`, like `failed`.
+            failed: Why it failed.
+            stopped: Why it was stopped early.
+            curve: Step to value of the first objective.
+            proposer: Where it comes from.
+
+        Raises:
+            BadSpace: The parameters do not belong to the space.
+        """
+        if problem := self.space.problem_of(parameters, partial=True):
+            raise BadSpace(f"The trial does not fit the space. {problem}")
+        self._note("asked", lambda: {
+            "number": len(self.trials), "parameters": dict(parameters), "job": "", "given": 0,
+            "origin": asdict(Origin(proposer))})
+        trial = self.trials[-1]
+        trial.curve = dict(curve or {})
+        if stopped:
+            self.stop(trial, stopped, cause=Cause.RULE)
+        self.tell(trial, values, failed=failed)
+        return trial
+
+    def report(self, trial: Trial | int, step: int, value: float) -> str:
+        """Take a value of the first objective during training; return why the trial should stop, "" to go on.
+
+        Reports are stored when the trial ends. After a kill, report again: a step that is known is ignored.
+
+        Args:
+            trial: The trial or its number.
+            step: Epochs or steps trained so far, from 1.
+            value: The value.
+        """
+        mine = self._trial(trial)
+        if mine.state.is_over:
+            return mine.reason
+        if step not in mine.curve:
+            if not math.isfinite(value):
+                return self.should_stop(mine)  # no rule can compare it; a finding or the end of the trial tells
+            is_last = all(step > known for known in mine.curve)
+            mine.curve[step] = float(value)
+            if is_last and not self.should_stop(mine) and (reason := reason_to_stop(
+                    mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping)):
+                self.stop(mine, reason, cause=Cause.RULE)
+        return self.should_stop(mine)
+
+    def stop(self, trial: Trial | int, reason: str, *, cause: Cause = Cause.FINDING) -> None:
+        """Decide that a trial stops; whoever trains it stops it and then tells."""
+        number = self._trial(trial).number
+        if number not in self._stopping:
+            self._note("stopping", lambda: {"number": number, "reason": reason, "cause": str(cause)})
+
+    def should_stop(self, trial: Trial | int) -> str:
+        """Return why a trial should stop; "" if it should go on."""
+        return self._stopping.get(self._trial(trial).number, ("", Cause.RULE))[0]
+
+    def tell(
+        self, trial: Trial | int, values: Values | None = None, *, failed: str = "", cost: float = 0.0,
+        complete: bool = False,
+    ) -> None:
+        """Take the end of a trial. A trial that has ended already is left as it is.
+
+        A trial that `stop` or `report` decided to stop counts as stopped, unless it is `complete`.
+
+        Args:
+            trial: The trial or its number.
+            values: Its value, or one for each objective in order or by name; None: it has none.
+            failed: Why it failed.
+            cost: What it cost.
+            complete: It trained to its end: if it should have stopped, that came too late.
+
+        Raises:
+            TuneError: The number of values is wrong.
+            StoreError: The store is unreachable.
+        """
+        mine = self._trial(trial)
+        if mine.state.is_over:
+            return
+        found = self._values(values)
+        if not failed and found is not None and not all(map(math.isfinite, found)):
+            bad = (one.name for one, value in zip(self.spec.objectives, found, strict=True) if not math.isfinite(value))
+            failed, found = f"{', '.join(bad)} is not finite", None
+        reason, cause = self._stopping.get(mine.number, ("", None))
+        if complete and found is not None:
+            reason, cause = "", None
+        if reason:
+            state = TrialState.STOPPED
+        elif failed or found is None:
+            state, reason = TrialState.FAILED, failed or f"{self.objective.name} never arrived"
+        else:
+            state = TrialState.FINISHED
+        body = {"number": mine.number, "state": str(state), "values": list(found or ()), "reason": reason,
+                "cause": cause and str(cause), "curve": list(map(list, mine.curve.items())), "cost": cost}
+        self._note("told", lambda: None if mine.state.is_over else body)
+
+    def end(self, reason: str = "requested by the user") -> None:
+        """Start no more trials; those that run go on."""
+        self._note("ended", lambda: {"reason": reason})
+
+    def extend(self, completion: Completion) -> None:
+        """Continue with other completion criteria."""
+        self._note("extended", lambda: {"completion": asdict(completion)})
+
+    def _proposal(self, number: int) -> Proposal | None:
+        if self._given:
+            return Proposal(dict(self._given[0]), Origin("given"))
+        if self._strategy is None:
+            self._strategy = strategy_of(self.spec)
+        return self._strategy.propose(self._history, number)
+
+    def _trial(self, trial: Trial | int) -> Trial:
+        number = trial if isinstance(trial, int) else trial.number
+        if not 0 <= number < len(self.trials):
+            raise TuneError(f"The study has no trial {number}; it has {len(self.trials)}.")
+        return self.trials[number]
+
+    def _values(self, values: Values | None) -> tuple[float, ...] | None:
+        if values is None:
+            return None
+        names = [objective.name for objective in self.spec.objectives]
+        if isinstance(values, Mapping):
+            if missing := [name for name in names if name not in values]:
+                raise TuneError(f"The values have no {', '.join(missing)}.")
+            return tuple(float(values[name]) for name in names)
+        found = tuple(map(float, values)) if isinstance(values, list | tuple) else (float(values),)  # type: ignore[arg-type]
+        if len(found) != len(names):
+            raise TuneError(f"A trial has {len(names)} values ({', '.join(names)}), not {len(found)}.")
+        return found
+
+    def _losses(self, trial: Trial) -> tuple[float, ...]:
+        return tuple(one.loss(value) for one, value in zip(self.spec.objectives, trial.values, strict=True))
+
+    def _note(self, kind: str, data: Callable[[], dict[str, Any] | None]) -> bool:
+        """Write an event and let it take effect; return False if `data` finds nothing to write.
+
+        If another process was first, its events are taken and `data` is asked again.
+        """
+        while (body := data()) is not None:
+            body["secs"] = self.secs
+            if self._log is None:
+                self._take([Event(kind, self._clock.unix(), body)])
+                return True
+            try:
+                event = self._log.append(kind, **body)
+            except NotLeading:
+                self._take(self._log.new())
+                continue
+            self._take([event])
+            return True
+        return False
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._take_one(event)
+
+    def _take_one(self, event: Event) -> None:
+        data = event.data
+        if event.kind == DAMAGED:
+            return
+        if (secs := float(data.get("secs", 0.0))) > self._secs:
+            self._secs, self._mark = secs, self._clock.monotonic()
+        match event.kind:
+            case "asked":
+                self._given = self._given[int(data["given"]):]
+                self._history.add(Trial(
+                    int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
+                    started_unix=event.time_unix, beside=len(self._history.running)))
+            case "told":
+                trial = self.trials[int(data["number"])]
+                trial.state, trial.reason = TrialState(data["state"]), data["reason"]
+                trial.cause = Cause(data["cause"]) if data["cause"] else None
+                trial.values = tuple(map(float, data["values"]))
+                trial.curve = {int(step): float(value) for step, value in data["curve"]}
+                trial.cost, trial.ended_unix = float(data["cost"]), event.time_unix
+                self._stopping.pop(trial.number, None)
+                self._history.end(trial)
+            case "stopping":
+                self._stopping[int(data["number"])] = data["reason"], Cause(data["cause"])
+            case "given":
+                self._given.append(data["parameters"])
+            case "confirmed":
+                self._confirmation = confirmation_from_json(data)
+            case "ended":
+                self._ended = data["reason"]
+            case "extended":
+                self._ended, self._exhausted = "", False
+                self.spec = replace(self.spec, completion=completion_from_json(data["completion"]))
+
+
+def _store(where: str | os.PathLike[str] | Store) -> Store:
+    return store_from_url(where) if isinstance(where, str | os.PathLike) else where
+
+
+def _log(store: Store, clock: Clock) -> EventLog:
+    return EventLog(store, EVENTS, clock=clock.unix)
+
+
+def _check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
+    changes = [f"{name} was {before}, now {after}" for name, before, after in (
+        ("the space", _texts(found.space), _texts(asked.space)),
+        ("the objective", _texts(found.objectives), _texts(asked.objectives)),
+        ("the strategy", found.strategy, asked.strategy), ("the seed", found.seed, asked.seed),
+    ) if before != after]
+    if changes:
+        raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
+                           f"study with this one as a parent ({url}).")
+
+
+def _origin(data: Mapping[str, Any]) -> Origin:
+    origin = Origin(**data)
+    return origin if origin.scores else _shared(origin.proposer, origin.why, origin.bracket)
+
+
+@functools.lru_cache
+def _shared(proposer: str, why: str, bracket: int) -> Origin:
+    """Return one object for the many trials of equal origin."""
+    return Origin(proposer, why, bracket=bracket)
+
+
+def _texts(items: Iterable[object]) -> str:
+    return "; ".join(map(str, items))
+
+
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(mine <= its for mine, its in zip(one, other, strict=True))

@@ -1,0 +1,78 @@
+"""The studies of a user on this machine: name to place, next to the records of jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from barograph.errors import TuneError, UnknownStudy, nearest
+from barograph.jobs.home import JobsHome
+from barograph.jobs.spec import check_name
+
+FOLDER = "studies"
+"""Folder of the records, and of the studies below a root of runs."""
+LONGEST = 54
+"""A name of a study may have so many characters: the names of its jobs begin with it."""
+
+
+class StudyHome:
+    """Finds studies by name.
+
+    Args:
+        home: Directory of the jobs of the user.
+    """
+
+    def __init__(self, home: JobsHome) -> None:
+        self._folder = home.path / FOLDER
+
+    def add(self, name: str, url: str) -> None:
+        """Note where a study is; a record of its name is replaced.
+
+        Raises:
+            SettingsError, TuneError: It cannot be the name of a study.
+            TuneError: The record cannot be written.
+        """
+        check_name(name)
+        if len(name) > LONGEST:
+            raise TuneError(f'"{name}" is too long for the name of a study. Use at most {LONGEST} characters.')
+        part = self._folder / f".{name}.{os.getpid()}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps({"name": name, "url": url}), "utf-8")
+            os.replace(part, self._path(name))
+        except OSError as error:
+            raise TuneError(f"The study cannot be noted: {error.strerror} ({self._folder}).") from error
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a study of that name."""
+        return self._path(name).exists()
+
+    def names(self) -> list[str]:
+        """Return the names of all studies, the newest last."""
+        try:
+            paths = [path for path in self._folder.iterdir() if path.suffix == ".json" and path.name[0] != "."]
+        except OSError:
+            return []
+        return [path.stem for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))]
+
+    def url(self, name: str) -> str:
+        """Return the place of a study from its name, or from the place itself.
+
+        Raises:
+            UnknownStudy: There is no such study.
+        """
+        if "/" in name:
+            return name
+        try:
+            url: str = json.loads(self._path(name).read_bytes())["url"]
+        except FileNotFoundError:
+            names = self.names()
+            raise UnknownStudy(f'There is no study named "{name}". '
+                               f'{nearest(name, names) if names else "There are no studies."}') from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UnknownStudy(f'The record of the study "{name}" is damaged: {error} ({self._path(name)}).') from None
+        return url
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.json"

@@ -1,0 +1,186 @@
+"""One trial of a study as a job: submitted, followed while it trains, stopped if the study says so."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from barograph.errors import NotARun, StoreError, UnknownJob
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job import request_stop
+from barograph.jobs.job_report import JobView
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.state import Phase
+from barograph.jobs.submitting import Submitted, submit
+from barograph.queries.problems import problems_of
+from barograph.runs.reading.metrics import metrics_in
+from barograph.runs.reading.reader import RunReader
+from barograph.store.urls import store_from_url
+from barograph.tune.hopeless import reason_to_give_up
+from barograph.tune.metric_values import MetricCurve, MetricValues
+from barograph.tune.parameter import Value
+from barograph.tune.study import Study
+from barograph.tune.trial import Cause, Trial
+from barograph.tune.trial_plan import TrialPlan, text_of
+
+Submit = Callable[..., Submitted]
+_SHOWN_METRICS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TrialProgress:
+    """What a trial's job is doing.
+
+    Attributes:
+        doing: State of its job.
+        step: Optimizer steps so far.
+        reports: Values of the objective so far.
+        value: The latest one; NaN if none.
+    """
+
+    doing: str
+    step: int
+    reports: int
+    value: float
+
+
+class TrialJob:
+    """A trial that a job trains. A job that exists already, from before a kill, is adopted.
+
+    Args:
+        study: The study.
+        trial: The trial.
+        plan: How trials are trained.
+        home: Directory of the jobs.
+        submit: Submits a job.
+
+    Raises:
+        JobRefused: The job has problems.
+        StoreError: A store is unreachable.
+    """
+
+    def __init__(
+        self, study: Study, trial: Trial, plan: TrialPlan, home: JobsHome, *, submit: Submit = submit
+    ) -> None:
+        self.trial = trial
+        self._study, self._plan = study, plan
+        self._view = adopted(home, trial.job) or submitted(
+            plan.job_spec(trial.job, trial.parameters), plan, home, submit)
+        self._names = [objective.name for objective in study.spec.objectives]
+        self._metrics = MetricValues(self._view, self._names, plan.patterns)
+        self._run: RunReader | None = None
+        self._asked = False
+        self.progress = TrialProgress("queued", 0, 0, math.nan)
+
+    @property
+    def url(self) -> str:
+        """Where the job and its run are stored."""
+        return self._view.store.url
+
+    def turn(self) -> bool:
+        """Read what the job did, and report it to the study; return whether the trial has ended.
+
+        An unreachable store is tried again at the next turn.
+        """
+        try:
+            report = self._view.report()
+            values = self._values()
+        except StoreError:
+            return False
+        points = values[self._names[0]].points if self._names[0] in values else ()
+        for number, value in points:
+            self._study.report(self.trial, number, value)
+        reports, latest = points[-1] if points else (0, math.nan)
+        self.progress = TrialProgress(report.doing or str(report.phase), report.step, reports, latest)
+        if report.phase is Phase.STOPPED and not self._study.should_stop(self.trial):
+            self._study.stop(self.trial, report.reason or "The job was stopped.", cause=Cause.USER)
+        elif not report.is_over and self._study.spec.stopping.findings and not self._study.should_stop(self.trial):
+            self._give_up_if_hopeless()
+        if report.is_over:
+            cost = report.bill.cost if report.bill and math.isfinite(report.bill.cost) else 0.0
+            self._tell(report.phase, report.reason, values, cost)
+            return True
+        if not self._asked and (reason := self._study.should_stop(self.trial)):
+            request_stop(self._view, reason)
+            self._asked = True
+        return False
+
+    def request_stop(self, reason: str) -> None:
+        """Ask the job to stop.
+
+        Raises:
+            StoreError: The store rejects the request.
+        """
+        request_stop(self._view, reason)
+
+    def _values(self) -> dict[str, MetricCurve]:
+        try:
+            if self._run is None:
+                self._run = RunReader(self._view.store)
+            self._run.refresh()
+        except NotARun:
+            return {}
+        return self._metrics.read(self._run)
+
+    def _give_up_if_hopeless(self) -> None:
+        if self._run is None:
+            return
+        others = (other for other in self._study.trials if other is not self.trial)
+        if reason := reason_to_give_up(problems_of(self._run.findings), self.trial, others, self._study.objective):
+            self._study.stop(self.trial, reason, cause=Cause.FINDING)
+
+    def _tell(
+        self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float
+    ) -> None:
+        if phase is Phase.FAILED:
+            self._study.tell(self.trial, failed=without_values(reason, self.trial.parameters), cost=cost)
+            return
+        if missing := [name for name in self._names if name not in values]:
+            self._study.tell(self.trial, failed=self._never_arrived(missing[0]), cost=cost)
+            return
+        self._study.tell(self.trial, [
+            values[one.name].best(maximize=one.maximize) if self._plan.summary == "best" else values[one.name].last
+            for one in self._study.spec.objectives], cost=cost, complete=phase is Phase.FINISHED)
+
+    def _never_arrived(self, name: str) -> str:
+        if name in self._plan.patterns:
+            return f"{name} never arrived: no line of the output matches {self._plan.patterns[name]}"
+        known = recorded_names(self._run)
+        if not known:
+            return f"{name} never arrived: the run recorded no metric"
+        more = f" and {len(known) - _SHOWN_METRICS} more" if len(known) > _SHOWN_METRICS else ""
+        return f"{name} never arrived. The run recorded: {', '.join(known[:_SHOWN_METRICS])}{more}"
+
+
+def recorded_names(run: RunReader | None) -> list[str]:
+    """Return the names of the metrics of a run."""
+    return sorted(metrics_in(run)) if run is not None else []
+
+
+def adopted(home: JobsHome, name: str) -> JobView | None:
+    """Return the job of that name; None if there is none."""
+    try:
+        record = home.named(name)
+    except UnknownJob:
+        return None
+    return JobView(record.name, store_from_url(record.url)) if record.name == name else None
+
+
+def submitted(spec: JobSpec, plan: TrialPlan, home: JobsHome, submit: Submit = submit) -> JobView:
+    """Submit a job of a study; return it."""
+    found = submit(spec, to=f"{plan.root.rstrip('/')}/{spec.name}", home=home)
+    return JobView(found.name, found.store)
+
+
+def without_values(reason: str, parameters: Mapping[str, Value]) -> str:
+    """Return the reason of a failure with {name} instead of the trial's own values, so that equal ones are equal.
+
+    Example:
+        >>> without_values("unrecognized arguments: --lr 0.03", {"lr": 0.03})
+        'unrecognized arguments: --lr {lr}'
+    """
+    for name, value in parameters.items():
+        reason = re.sub(rf"(?<![\w.]){re.escape(text_of(value))}(?![\w.])", f"{{{name}}}", reason)
+    return reason

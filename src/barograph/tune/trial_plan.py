@@ -1,0 +1,112 @@
+"""How the trials of a study are trained: the job, its metric, and where it is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from barograph.errors import TuneError
+from barograph.jobs.spec import JobSpec, spec_from_json
+from barograph.tune.parameter import Value
+
+SUMMARIES = ("last", "best")
+_PLACEHOLDER = re.compile(r"\{(\w[\w.-]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """How a study of jobs trains its trials.
+
+    Attributes:
+        name: Name of the study, of its experiment, and first part of the names of its jobs.
+        spec: The job, without the values that vary.
+        root: Directory or URL below which the jobs are stored.
+        patterns: Metric to the regular expression that finds its values in the output; other metrics are those that
+            the run records.
+        summary: Which value of a metric counts: "last" or "best".
+        parallel: Number of jobs at the same time.
+        confirm: Number of repetitions of the best trials with other seeds at the end; 0: none.
+
+    Raises:
+        TuneError: A value is wrong.
+    """
+
+    name: str
+    spec: JobSpec
+    root: str
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    summary: str = "last"
+    parallel: int = 1
+    confirm: int = 0
+
+    def __post_init__(self) -> None:
+        if self.parallel < 1:
+            raise TuneError(f"parallel is {self.parallel}; it must be at least 1.")
+        if self.confirm < 0 or self.confirm == 1:
+            raise TuneError(f"confirm is {self.confirm}; it must be at least 2 repetitions, or 0.")
+        if self.summary not in SUMMARIES:
+            raise TuneError(f'"{self.summary}" is no way to summarize a metric. Choose from {", ".join(SUMMARIES)}.')
+        for name, pattern in self.patterns.items():
+            check_pattern(name, pattern)
+
+    @property
+    def job_names(self) -> str:
+        """Names of the jobs, with {number} for the number of the trial."""
+        return f"{self.name}-{{number:03d}}"
+
+    def job_spec(self, job: str, parameters: Mapping[str, Value], *, trial: str = "") -> JobSpec:
+        """Return the job of a trial.
+
+        Values replace {name} in the arguments; others become options of the script, `--name value`.
+
+        Args:
+            job: Name of the job.
+            parameters: Values of the trial.
+            trial: Name of its trial in the experiment; "": the name of the job.
+        """
+        texts = {name: text_of(value) for name, value in parameters.items()}
+        placed = {name for word in self.spec.command for name in _PLACEHOLDER.findall(word) if name in texts}
+        command = tuple(_PLACEHOLDER.sub(lambda found: texts.get(found[1], found[0]), word)
+                        for word in self.spec.command)
+        settings = {**self.spec.settings, "experiment": self.name, "trial": trial or job}
+        spec = replace(self.spec, name=job, command=command, settings=settings)
+        return spec.changed({name: text for name, text in texts.items() if name not in placed})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON data for the details of a study."""
+        return {**asdict(self), "spec": self.spec.to_json(), "patterns": dict(self.patterns)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrialPlan:
+        """Return the plan from its `to_json`.
+
+        Raises:
+            TuneError: The study does not train with jobs.
+        """
+        if "spec" not in data:
+            raise TuneError("The study tunes a Python function, not jobs. Continue it in Python.")
+        return cls(**{**data, "spec": spec_from_json(data["spec"])})
+
+
+def text_of(value: Value) -> str:
+    """Return a value as an argument of a script.
+
+    Example:
+        >>> text_of(0.1), text_of(64), text_of("adam"), text_of(True)
+        ('0.1', '64', 'adam', 'true')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def check_pattern(name: str, pattern: str) -> None:
+    """Raise `TuneError` unless a regular expression has one group, for the number."""
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise TuneError(f"The regular expression of {name} is wrong: {error} ({pattern}).") from error
+    if groups != 1:
+        raise TuneError(f"The regular expression of {name} needs one group for the number, as in "
+                        f"'{name}: ([0-9.]+)'; it has {groups} ({pattern}).")
+

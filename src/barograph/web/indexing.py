@@ -1,0 +1,126 @@
+"""Keeps the catalogs of the served roots up to date, in threads of their own: indexing many new runs takes long."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.errors import BarographError
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.handle import catalog_at
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.one_line import shown
+from barograph.web.places import Root
+
+_FRESH_SECS = 2.0
+_SHARE = 10
+"""Indexing takes at most one part in this many of the time."""
+_FEW = 300
+"""A request waits until this many runs are indexed; of more, it shows how far it is."""
+_MOST_WAIT_SECS = 60.0
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """How far the catalog of a root is.
+
+    Attributes:
+        done, total: Runs read and to be read, while it is under way; 0 if it is not.
+        is_first: Whether the catalog was never complete since the server started.
+        failure: Why it failed; "" if it did not.
+        problems: What cannot be read of runs, a sentence each.
+        more_problems: Number of problems that are left out.
+    """
+
+    done: int
+    total: int
+    is_first: bool
+    failure: str
+    problems: tuple[str, ...] = ()
+    more_problems: int = 0
+
+
+@dataclass(slots=True)
+class _State:
+    catalog: Catalog
+    runs: int = 0
+    done: int = 0
+    total: int = 0
+    is_complete: bool = False
+    is_busy: bool = False
+    due_at: float = float("-inf")
+    failure: BarographError | None = None
+    damage: list[str] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+
+class Indexes:
+    """Catalogs of roots, brought up to date when they are asked for.
+
+    Args:
+        clock: Decides when.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._states: dict[int, _State] = {}
+        self._lock = threading.Lock()
+
+    def catalog(self, root: Root) -> Catalog:
+        """Return the catalog of a root. With few runs it is up to date, else it is being brought up to date.
+
+        Raises:
+            CatalogError: The catalog cannot be opened.
+            BarographError: The root could not be read when it was indexed for the first time.
+        """
+        state = self._state(root)
+        with state.changed:
+            if not state.is_busy and self._clock.monotonic() >= state.due_at:
+                state.is_busy, state.done, state.total = True, 0, 0
+                threading.Thread(target=self._feed, args=(state,), daemon=True, name="barograph-index").start()
+            state.changed.wait_for(lambda: not state.is_busy or max(state.runs, state.total) > _FEW, _MOST_WAIT_SECS)
+            if state.failure is not None and not state.is_complete:
+                raise state.failure
+        return state.catalog
+
+    def of(self, root: Root) -> Indexing:
+        """Return how far the catalog of a root is."""
+        state = self._state(root)
+        with state.changed:
+            return Indexing(state.done, state.total if state.is_busy else 0, not state.is_complete,
+                            str(state.failure or ""), tuple(state.damage[:_MOST_PROBLEMS]),
+                            max(0, len(state.damage) - _MOST_PROBLEMS))
+
+    def _state(self, root: Root) -> _State:
+        with self._lock:
+            if root.number not in self._states:
+                catalog = catalog_at(root.place)
+                self._states[root.number] = _State(catalog, catalog.indexed_runs)
+            return self._states[root.number]
+
+    def _feed(self, state: _State) -> None:
+        begin = self._clock.monotonic()
+        failure: BarographError | None = None
+        damage: list[str] = []
+        runs = state.runs
+        try:
+            damage = [shown(line) for line in state.catalog.feed(progress=self._progress_of(state)).damage]
+            runs = state.catalog.indexed_runs
+        except BarographError as error:
+            failure = error
+        finally:
+            end = self._clock.monotonic()
+            with state.changed:
+                state.is_busy, state.failure, state.damage, state.runs = False, failure, damage, runs
+                state.is_complete = state.is_complete or failure is None
+                state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
+                state.changed.notify_all()
+
+    def _progress_of(self, state: _State) -> Any:
+        def progress(done: int, total: int) -> None:
+            with state.changed:
+                state.done, state.total = done, total
+                state.changed.notify_all()
+        return progress

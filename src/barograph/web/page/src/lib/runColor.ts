@@ -1,0 +1,35 @@
+/** Color of a run: the same everywhere and after every restart, because it comes from the run's place; a user may choose another. */
+
+const HUES = 20;
+/** Lightness and chroma in OKLCH of the three tones, at least 3:1 against the ground. */
+const LIGHT = [[0.56, 0.16], [0.43, 0.12], [0.64, 0.12]] as const;
+const DARK = [[0.8, 0.13], [0.66, 0.15], [0.9, 0.08]] as const;
+
+/** FNV-1a, mixed again so that similar names get different colors. */
+function hash(text: string): number {
+  let found = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) found = Math.imul(found ^ text.charCodeAt(at), 0x01000193);
+  found = Math.imul(found ^ (found >>> 15), 0x2c1b3c6d);
+  return (found ^ (found >>> 13)) >>> 0;
+}
+
+/** Return a color of OKLCH as #rrggbb; chroma that a screen cannot show is reduced (Ottosson, "A perceptual color space", 2020). */
+function hex(lightness: number, chroma: number, hue: number): string {
+  const angle = (hue * Math.PI) / 180, a = chroma * Math.cos(angle), b = chroma * Math.sin(angle);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3, m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3, s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s, -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s, -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s];
+  if (linear.some((value) => value < -1e-4 || value > 1.0001)) return hex(lightness, chroma * 0.96, hue);
+  const part = (value: number) => Math.round(255 * Math.min(1, Math.max(0, value <= 0.0031308 ? 12.92 * value : 1.055 * value ** (1 / 2.4) - 0.055)));
+  return `#${linear.map((value) => part(value).toString(16).padStart(2, "0")).join("")}`;
+}
+
+const palette = (tones: typeof LIGHT | typeof DARK) => tones.flatMap(([lightness, chroma]) => Array.from({ length: HUES }, (_, at) => hex(lightness, chroma, (at * 360) / HUES + 15)));
+const light = palette(LIGHT), dark = palette(DARK);
+
+/** Return colors that are easy to tell apart, for a user to choose from and for the values of a column. */
+export const choices = (isDark: boolean): readonly string[] => [0, 10, 3, 14, 6, 17, 8, 1, 12, 4, 15, 9].map((at) => (isDark ? dark : light)[at]!);
+
+/** Return the color of a run. `key` is its key, such as 0/digits/first; `chosen` the color that a user chose, or "". */
+export function runColor(key: string, isDark: boolean, chosen = ""): string {
+  return chosen || (isDark ? dark : light)[hash(key.replace(/^\d+\//, "")) % light.length]!;
+}

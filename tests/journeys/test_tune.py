@@ -1,0 +1,104 @@
+"""Tuning scripts with jobs: from the command line, killed and continued, with trials that fail."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from barograph.machine.marked import kill_marked
+
+SCRIPT = """
+import argparse, pathlib, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--x", type=float, required=True)
+parser.add_argument("--hold", default="")
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
+with open("FOLDER/starts.txt", "a") as file:
+    file.write(f"{options.x}\\n")
+while options.hold and pathlib.Path(options.hold).exists():
+    time.sleep(0.05)
+if options.x > 0.9:
+    raise SystemExit("x is too large")
+for epoch in (1, 2):
+    print(f"epoch {epoch} score: {1 - (options.x - 0.5) ** 2 + 0.001 * options.seed}", flush=True)
+"""
+METRIC = ("--maximize", "score", "--metric", r"score=score: ([0-9.]+)")
+
+
+@pytest.fixture
+def jobs(desk: Any) -> Any:
+    desk.environment |= {"BAROGRAPH_HOME": str(desk.folder / "home"), "BAROGRAPH_ROOT": str(desk.folder / "runs")}
+    yield desk
+    kill_marked("BAROGRAPH_HOME", str(desk.folder))  # nothing of a failed test may disturb others
+
+
+def script(desk: Any) -> str:
+    # Jobs run a copy of the folder, so what trials share has an absolute path.
+    return SCRIPT.replace("FOLDER", str(desk.folder))
+
+
+def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.4,0.95", *METRIC,
+                                "--strategy", "grid", "--parallel", "2", "--name", "grid", "--seed", "1"))
+    assert ended.code == 0, ended.err
+    out = ended.out.decode()
+    assert "best     trial" in out
+    assert "score 0.99 with x=0.4" in out
+    assert "command  train.py --x 0.4" in out
+    assert "barograph resubmit grid-00" in out
+    shown = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "grid", "--json")).out)
+    assert {trial["parameters"]["x"]: trial["state"] for trial in shown["trials"]} == {
+        0.1: "finished", 0.4: "finished", 0.95: "failed"}
+    failed = next(trial for trial in shown["trials"] if trial["state"] == "failed")
+    assert "x is too large" in failed["reason"]
+    assert all(list(trial["curve"]) == ["1", "2"] for trial in shown["trials"] if trial["state"] == "finished")
+    again = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.4", *METRIC, "--name", "grid"))
+    assert again.code == 2
+    assert "There is a study named" in again.err
+
+
+def test_a_killed_tuner_neither_loses_nor_repeats_a_trial(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    hold = jobs.write("hold", "")
+    tuner = jobs.start("barograph", "tune", "train.py", "--hold", hold, "--vary", "x=0..0.8", *METRIC,
+                       "--jobs", "3", "--parallel", "2", "--strategy", "random", "--name", "killed")
+    starts = jobs.folder / "starts.txt"
+    jobs.wait_until(lambda: starts.exists() and len(starts.read_text().split()) == 2, "two trials have started")
+    tuner.send_signal(signal.SIGKILL)
+    tuner.wait()
+    hold.unlink()
+    ended = jobs.end(jobs.start("barograph", "tune", "resume", "killed", "--json"))
+    assert ended.code == 0, ended.err
+    trials = json.loads(ended.out)["trials"]
+    assert [trial["state"] for trial in trials] == ["finished"] * 3
+    assert sorted(map(float, starts.read_text().split())) == sorted(trial["parameters"]["x"] for trial in trials)
+
+
+def test_a_study_whose_trials_all_fail_gives_up_and_names_the_cause(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "speed=0..1", "--vary", "x=0..0.5", *METRIC,
+                                "--jobs", "30", "--parallel", "2"))
+    assert ended.code == 1
+    out = ended.out.decode()
+    assert "unrecognized arguments: --speed {speed}" in out
+    assert out.count("trials (") == 1
+    assert "30 trials" not in out
+    jobs.write("silent.py", script(jobs).replace("score:", "result:"))
+    ended = jobs.end(jobs.start("barograph", "tune", "silent.py", "--vary", "x=0.1,0.2", "--strategy", "grid", *METRIC))
+    assert ended.code == 1
+    assert "score never arrived: no line of the output matches" in ended.out.decode()
+
+
+def test_the_winner_is_confirmed_with_other_seeds(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.5", *METRIC, "--strategy", "grid",
+                                "--parallel", "2", "--confirm", "2", "--name", "sure"))
+    assert ended.code == 0, ended.err
+    assert "is better than trial" in ended.out.decode()
+    confirmation = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "sure", "--json")).out)["confirmation"]
+    assert [round(value, 3) for value in confirmation["repeated"][0]["values"]] == [1.001, 1.002]

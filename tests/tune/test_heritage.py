@@ -1,0 +1,67 @@
+"""Studies that start from earlier ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import TuneError
+from barograph.tune.study import Study
+
+X = {"x": (-1.0, 1.0)}
+
+
+def parent(space: Any = X, values: tuple[float, ...] = (3.0, 1.0, 2.0), **options: Any) -> Study:
+    study = Study.create(None, space, **{"strategy": "random", "seed": 1, **options})
+    for value in values:
+        trial = study.ask()
+        assert trial is not None
+        study.tell(trial, value)
+    return study
+
+
+def test_trials_of_parents_count_for_the_search_but_not_as_trials() -> None:
+    study = Study.create(None, X, seed=1, parents=[parent(), parent(seed=2)], strategy="bayesian")
+    assert len(study.heritage.trials) == 6
+    assert study.trials == []
+    trial = study.ask()
+    assert trial is not None
+    assert trial.origin.proposer == "gp"  # no even start
+    assert study.about()[-1] == "Starts from 6 trials of earlier studies."
+
+
+def test_a_resumed_study_has_its_heritage(tmp_path: Path) -> None:
+    whole = Study.create(tmp_path / "a", X, seed=1, parents=[parent()], strategy="bayesian")
+    again = Study.open(tmp_path / "a")
+    assert again.heritage == whole.heritage
+    one, other = whole.ask(), Study.open(tmp_path / "a")
+    assert one is not None
+    assert other.trials[0].parameters == one.parameters
+
+
+def test_trials_outside_the_new_ranges_are_left_out() -> None:
+    study = Study.create(None, {"x": (0.9, 1.0)}, parents=[parent()])
+    assert (len(study.heritage.trials), study.heritage.dropped) == (0, 3)
+
+
+def test_transfer_tries_the_best_parameters_first() -> None:
+    above = parent({"x": (-1.0, 1.0), "old": [1, 2]})
+    study = Study.create(None, {"x": (-1.0, 1.0), "new": (0.0, 2.0)}, parents=[above], transfer=True, strategy="random")
+    first = study.ask()
+    assert first is not None
+    assert first.parameters == {"x": above.best.parameters["x"], "new": 1.0}
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"parents": [parent(maximize="accuracy")]}, "another objective: maximize accuracy; this study: minimize value"),
+    ({"parents": [parent()] * 6}, "at most 5 parents, not 6"),
+    ({"parents": [parent({"y": (0.0, 1.0)})]}, "varies none of the parameters x"),
+    ({"parents": [parent({"x": (0.0, 1.0), "y": (0.0, 1.0)})]}, "y is only in one of the two"),
+    ({"parents": [parent({"x": (1, 5)})]}, "x is 1..5:int in a parent, and -1..1 here"),
+])
+def test_a_parent_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TuneError) as caught:
+        Study.create(None, X, **options)
+    assert message in str(caught.value)

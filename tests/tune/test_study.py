@@ -1,0 +1,317 @@
+"""Studies: asking, telling, resuming, completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, TrainingStopped, TuneError, UnknownStudy
+from barograph.model.clock import ManualClock
+from barograph.store.files import FileStore
+from barograph.store.urls import store_from_url
+from barograph.tune.running import RunningTrial, tune
+from barograph.tune.spec import Completion
+from barograph.tune.study import Study
+from barograph.tune.trial import Cause, Trial, TrialState
+
+X = {"x": (-1.0, 1.0)}
+
+
+def asked(study: Study, **options: Any) -> Trial:
+    trial = study.ask(**options)
+    assert trial is not None
+    return trial
+
+
+def told(study: Study, *values: float | None) -> Study:
+    for value in values:
+        study.tell(asked(study), value, failed="" if value is not None else "ValueError: bad")
+    return study
+
+
+def test_the_best_trial_is_the_lowest_or_the_highest() -> None:
+    assert told(Study.create(None, X, strategy="random"), 3.0, 1.0, 2.0).best.number == 1
+    assert told(Study.create(None, X, strategy="random", maximize="accuracy"), 3.0, 1.0, 2.0).best.number == 0
+
+
+def test_a_study_is_read_again_as_it_was(tmp_path: Path) -> None:
+    study = Study.create(tmp_path, X, strategy="random", seed=1, trials=5)
+    told(study, 1.0, 2.0, None)
+    study.report(asked(study, job="digits-{number:04d}"), 1, 0.5)
+    again = Study.open(tmp_path)
+    assert again.spec == study.spec
+    assert [trial.parameters for trial in again.trials] == [trial.parameters for trial in study.trials]
+    assert [trial.values for trial in again.trials] == [(1.0,), (2.0,), (), ()]
+    assert [trial.number for trial in again.running] == [3]
+    assert again.trials[3].job == "digits-0003"
+    assert again.trials[2].reason == "ValueError: bad"
+
+
+def test_another_process_that_asks_first_gets_the_first_number(tmp_path: Path) -> None:
+    one = Study.create(tmp_path, X, strategy="random", seed=1)
+    other = Study.open(tmp_path)
+    numbers = [asked(study).number for study in (one, other, other, one)]
+    assert numbers == [0, 1, 2, 3]
+    one.tell(1, 5.0)
+    other.refresh()
+    assert other.trials[1].values == (5.0,)
+    other.tell(1, 7.0)
+    assert Study.open(tmp_path).trials[1].values == (5.0,)
+
+
+@pytest.mark.parametrize("strategy", ["random", "grid"])
+def test_a_seed_gives_the_same_trials_also_after_a_kill(tmp_path: Path, strategy: str) -> None:
+    space = {"x": (-1.0, 1.0), "n": (1, 9), "kind": ["a", "b"]}
+    whole = told(Study.create(None, space, strategy=strategy, seed=5), *map(float, range(20)))
+    told(Study.create(tmp_path, space, strategy=strategy, seed=5), *map(float, range(7)))
+    rest = told(Study.open(tmp_path), *map(float, range(7, 20)))
+    assert [trial.parameters for trial in rest.trials] == [trial.parameters for trial in whole.trials]
+    other = told(Study.create(None, space, strategy=strategy, seed=6), *map(float, range(20)))
+    assert [trial.parameters for trial in other.trials] != [trial.parameters for trial in whole.trials]
+
+
+def test_two_studies_with_one_name_are_refused(tmp_path: Path) -> None:
+    Study.create(tmp_path, X)
+    with pytest.raises(StudyExists, match="There is a study already"):
+        Study.create(tmp_path, X)
+
+
+def test_a_place_without_a_study(tmp_path: Path) -> None:
+    with pytest.raises(UnknownStudy):
+        Study.open(tmp_path)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"space": {"x": (-1.0, 2.0)}}, "the space was x=-1..1, now x=-1..2"),
+    ({"maximize": "accuracy"}, "the objective was minimize value, now maximize accuracy"),
+    ({"strategy": "grid"}, "the strategy was random, now grid"),
+    ({"seed": 2}, "the seed was 1, now 2"),
+])
+def test_a_changed_study_is_not_resumed(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    Study.create(tmp_path, X, strategy="random", seed=1)
+    options = {"strategy": "random", "seed": 1, **change}
+    with pytest.raises(StudyChanged) as caught:
+        Study.create(tmp_path, options.pop("space", X), resume=True, **options)
+    assert message in str(caught.value)
+
+
+def test_a_resumed_study_may_have_more_trials(tmp_path: Path) -> None:
+    told(Study.create(tmp_path, X, strategy="random", trials=2), 1.0, 2.0)
+    assert Study.open(tmp_path).over == "all 2 trials were started"
+    study = Study.create(tmp_path, X, strategy="random", trials=3, resume=True)
+    assert study.over == ""
+    told(study, 3.0)
+    assert Study.open(tmp_path).over == "all 3 trials were started"
+
+
+def test_resuming_without_criteria_keeps_them(tmp_path: Path) -> None:
+    Study.create(tmp_path, X, strategy="random", trials=2)
+    assert Study.create(tmp_path, X, strategy="random", resume=True).spec.completion.trials == 2
+
+
+def test_values_of_the_user_are_no_points_of_the_grid() -> None:
+    study = Study.create(None, {"n": [1, 2, 3]}, strategy="grid", seed=1)
+    study.give({"n": 2})
+    assert sorted(asked(study).parameters["n"] for _ in range(4)) == [1, 2, 2, 3]  # type: ignore[type-var]
+    assert study.ask() is None
+
+
+def test_values_of_the_user_come_first() -> None:
+    study = Study.create(None, X, strategy="random")
+    study.give({"x": 0.25})
+    study.give({"x": 0.5})
+    assert [asked(study).parameters["x"] for _ in range(2)] == [0.25, 0.5]
+    assert asked(study).origin.proposer == "random"
+    with pytest.raises(BadSpace, match="x is 3, not in"):
+        study.give({"x": 3})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_is_a_failure(value: float) -> None:
+    trial = told(Study.create(None, X, strategy="random"), value).trials[0]
+    assert (trial.state, trial.reason) == (TrialState.FAILED, "value is not finite")
+
+
+def test_a_metric_that_never_arrives_is_a_failure() -> None:
+    study = Study.create(None, X, strategy="random", maximize="accuracy")
+    study.tell(asked(study))
+    assert study.trials[0].reason == "accuracy never arrived"
+
+
+def test_a_study_whose_trials_all_fail_gives_up_with_the_common_cause() -> None:
+    study = told(Study.create(None, X, strategy="random"), None, None, None, None)
+    assert study.over == ""
+    told(study, None)
+    assert study.over == "all 5 trials failed, 5 of them with: ValueError: bad"
+    assert study.ask() is None
+    with pytest.raises(TuneError, match="No trial of the study has finished"):
+        _ = study.best
+
+
+def test_one_result_keeps_a_study_going() -> None:
+    assert told(Study.create(None, X, strategy="random"), 1.0, *[None] * 20).over == ""
+
+
+@pytest.mark.parametrize(("completion", "values", "over"), [
+    (Completion(target=0.5), (1.0, 0.6), ""),
+    (Completion(target=0.5), (1.0, 0.5), "value reached the target of 0.5"),
+    (Completion(patience=3), (1.0, 0.995, 0.991, 0.992), "no improvement of value by 1% in 3 trials"),
+    (Completion(patience=3), (1.0, 0.995, 0.98, 0.992), ""),
+])
+def test_completion_by_value(completion: Completion, values: tuple[float, ...], over: str) -> None:
+    assert told(Study.create(None, X, strategy="random", completion=completion), *values).over == over
+
+
+def test_completion_by_cost() -> None:
+    study = Study.create(None, X, strategy="random", completion=Completion(cost=3.0))
+    study.tell(asked(study), 1.0, cost=1.5)
+    assert study.over == ""
+    study.tell(asked(study), 1.0, cost=1.5)
+    assert study.over == "its trials cost 3.00, and 3 was the limit"
+
+
+def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
+    clock = ManualClock()
+    study = Study.create(tmp_path, X, strategy="random", completion=Completion(secs=100.0), clock=clock)
+    clock.jump(1e6)
+    trial = asked(study)
+    clock.advance(60.0)
+    clock.jump(-2e6)
+    study.tell(trial, 1.0)
+    later = ManualClock(unix=5.0)
+    again = Study.open(tmp_path, clock=later)
+    assert again.secs == 60.0
+    later.advance(40.0)
+    assert again.over == "its time of 100 s is over"
+
+
+@pytest.mark.parametrize("wrong", [{"trials": 0}, {"secs": -1.0}, {"patience": 0}, {"target": float("nan")}])
+def test_impossible_criteria_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TuneError):
+        Completion(**wrong)
+
+
+def test_several_objectives_have_a_front() -> None:
+    study = Study.create(None, X, strategy="random", maximize="accuracy", minimize="latency")
+    for values in ((0.9, 10.0), (0.8, 5.0), (0.7, 6.0), (0.9, 12.0)):
+        study.tell(asked(study), values)
+    study.tell(asked(study), {"latency": 1.0, "accuracy": 0.1})
+    assert [trial.number for trial in study.front] == [0, 1, 4]
+    with pytest.raises(TuneError, match="has 2 values"):
+        study.tell(asked(study), 1.0)
+    with pytest.raises(TuneError, match="have no latency"):
+        study.tell(asked(study), {"accuracy": 1.0})
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    class Full(FileStore):
+        full = False
+
+        def create(self, name: str, data: bytes) -> None:
+            if self.full:
+                raise StoreFull("No space left.")
+            super().create(name, data)
+
+    store = Full(tmp_path)
+    study = Study.create(store, X, strategy="random", seed=1)
+    trial = asked(study)
+    store.full = True
+    with pytest.raises(StoreFull):
+        study.tell(trial, 1.0)
+    with pytest.raises(StoreFull):
+        study.ask()
+    assert (trial.state, len(study.trials)) == (TrialState.RUNNING, 1)
+    store.full = False
+    study.tell(trial, 1.0)
+    assert [one.values for one in Study.open(tmp_path).trials] == [(1.0,)]
+
+
+def test_a_bucket_holds_a_study() -> None:
+    store = store_from_url("memory://test-tune-study")
+    told(Study.create(store, X, strategy="random"), 1.0)
+    assert Study.open("memory://test-tune-study").best.values == (1.0,)
+
+
+# Stopping trials
+
+
+def test_a_trial_that_is_to_stop_counts_as_stopped(tmp_path: Path) -> None:
+    study = Study.create(tmp_path, X, strategy="random")
+    trial = asked(study)
+    study.report(trial, 1, 9.0)
+    study.stop(trial, "the loss diverged")
+    assert study.should_stop(trial) == "the loss diverged"
+    assert Study.open(tmp_path).should_stop(0) == "the loss diverged"
+    study.tell(trial, 9.0)
+    again = Study.open(tmp_path).trials[0]
+    assert (again.state, again.reason, again.cause, again.curve) == (
+        TrialState.STOPPED, "the loss diverged", Cause.FINDING, {1: 9.0})
+
+
+def test_a_known_step_that_is_reported_again_is_ignored() -> None:
+    study = Study.create(None, X, strategy="random")
+    trial = asked(study)
+    study.report(trial, 1, 9.0)
+    study.report(trial, 1, 5.0)
+    study.report(trial, 2, float("nan"))
+    assert trial.curve == {1: 9.0}
+
+
+# A function in one process
+
+
+def test_tune_finds_the_best_of_a_function() -> None:
+    found = tune(lambda parameters: (parameters["x"] - 0.25) ** 2, X, trials=200, strategy="random", seed=1)
+    assert abs(found.parameters["x"] - 0.25) < 0.02  # type: ignore[operator]
+    assert found.value == found.trial.value
+
+
+def test_a_killed_function_is_run_again_for_the_trial_it_was_in(tmp_path: Path) -> None:
+    tried: list[float] = []
+
+    def objective(parameters: dict[str, Any]) -> float:
+        tried.append(parameters["x"])
+        if len(tried) == 4:
+            raise KeyboardInterrupt
+        return float(parameters["x"])
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(objective, X, trials=6, strategy="random", seed=1, where=tmp_path)
+    found = tune(objective, X, trials=6, strategy="random", seed=1, where=tmp_path)
+    assert [trial.parameters["x"] for trial in found.study.trials] == [*tried[:3], *tried[4:]]
+    assert tried[3] == tried[4]
+
+
+def test_an_objective_may_stop_early() -> None:
+    def objective(parameters: dict[str, Any], trial: RunningTrial) -> float:
+        for step in range(1, 10):
+            if trial.report(step, parameters["x"]):
+                break
+        if parameters["x"] > 0.9:
+            trial.stop("hopeless")
+        return float(parameters["x"])
+
+    found = tune(objective, X, trials=60, strategy="random", seed=1)
+    stopped = [trial for trial in found.study.trials if trial.state is TrialState.STOPPED]
+    assert len(stopped) > 20
+    assert all(trial.reason for trial in stopped)
+    assert found.trial.curve.keys() == set(range(1, 10))
+
+
+def test_a_training_that_a_finding_stopped_is_a_stopped_trial() -> None:
+    def objective(parameters: dict[str, Any]) -> float:
+        if parameters["x"] > 0:
+            raise TrainingStopped("L105 diverged")
+        return float(parameters["x"])
+
+    found = tune(objective, X, trials=10, strategy="random", seed=1)
+    stopped = [trial for trial in found.study.trials if trial.parameters["x"] > 0]  # type: ignore[operator]
+    assert {(trial.state, trial.reason, trial.cause) for trial in stopped} == {
+        (TrialState.STOPPED, "L105 diverged", Cause.FINDING)}
+
+
+def test_a_function_that_always_fails_says_why() -> None:
+    with pytest.raises(TuneError, match="All 5 trials failed, 5 of them with: ZeroDivisionError: "):
+        tune(lambda parameters: 1 // 0, X, strategy="random")

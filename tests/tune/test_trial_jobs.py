@@ -1,0 +1,137 @@
+"""How trials become jobs, what their metrics are, and which of them are hopeless."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from barograph.errors import TuneError
+from barograph.jobs.spec import JobSpec
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.step import Mode
+from barograph.queries.problems import Problem
+from barograph.queries.remedies import remedy_of
+from barograph.tune.autotune import autotuned, space_of_algorithm
+from barograph.tune.confirmation import judged
+from barograph.tune.hopeless import reason_to_give_up
+from barograph.tune.metric_values import curve_of
+from barograph.tune.options import check_objectives, completion_of, split_entries, stopping_of
+from barograph.tune.spec import Objective
+from barograph.tune.trial import Origin, Trial
+from barograph.tune.trial_job import without_values
+from barograph.tune.trial_plan import TrialPlan
+
+LOSS, SCORE = Objective("loss"), Objective("score", maximize=True)
+
+
+def plan(*command: str, **more: object) -> TrialPlan:
+    return TrialPlan("study", JobSpec(command), "file:///runs", **more)  # type: ignore[arg-type]
+
+
+def trial(number: int, *curve: float) -> Trial:
+    return Trial(number, {}, Origin("random"), curve=dict(enumerate(curve, 1)))
+
+
+def problem(code: str = "L105", severity: Severity = Severity.COSTLY, cause: str = "learning-rate-too-high",
+            title: str = "The learning rate is too high (2.5)", **more: object) -> Problem:
+    finding = Finding("id", code, "x", severity, FindingState.OPEN, "m", "r", (), "", "p0", "",
+                      Mode.TRAIN, 7, 7, 7, None, 0.0)
+    found = Problem(title, cause, 0.9 if cause else 0.0, severity, FindingState.OPEN, 7, (), remedy_of(cause, ""),
+                    (finding,))
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def test_values_become_options_or_replace_placeholders() -> None:
+    spec = plan("train.py", "--lr", "1", "--out={width}").job_spec("study-001", {"lr": 0.1, "width": 64, "amp": True})
+    assert spec.command == ("train.py", "--lr", "0.1", "--out=64", "--amp")
+    assert spec.name == "study-001"
+    assert spec.settings["experiment"] == "study"
+    assert spec.settings["trial"] == "study-001"
+
+
+def test_a_plan_survives_the_store_and_refuses_nonsense() -> None:
+    first = plan("train.py", patterns={"score": "score: (.*)"}, parallel=3)
+    assert TrialPlan.from_json(first.to_json()) == first
+    for wrong in ({"parallel": 0}, {"confirm": 1}, {"summary": "mean"}, {"patterns": {"score": "score"}},
+                  {"patterns": {"score": "("}}):
+        with pytest.raises(TuneError):
+            plan("train.py", **wrong)
+    with pytest.raises(TuneError, match="Python function"):
+        TrialPlan.from_json({})
+
+
+def test_equal_failures_have_equal_reasons() -> None:
+    one = without_values("error: --lr 0.03 and width 3", {"lr": 0.03, "width": 3})
+    assert one == without_values("error: --lr 0.5 and width 64", {"lr": 0.5, "width": 64})
+
+
+def test_a_curve_knows_its_extremes_without_nan() -> None:
+    curve = curve_of([0.5, math.nan, 0.7])
+    assert curve.best(maximize=True) == 0.7
+    assert curve.best(maximize=False) == 0.5
+    assert curve.last == 0.7
+    assert [number for number, _ in curve.points] == [1, 2, 3]
+
+
+def test_a_breaking_problem_ends_a_trial_at_once() -> None:
+    nan = problem("N101", Severity.BREAKING, cause="", title="The loss is NaN")
+    assert reason_to_give_up([nan], trial(0), [], LOSS) == "The loss is NaN: since step 7"
+    assert not reason_to_give_up([replace(nan, state=FindingState.CLOSED)], trial(0), [], LOSS)
+
+
+def test_a_costly_problem_needs_a_known_cause_and_a_trial_that_does_badly() -> None:
+    assert reason_to_give_up([problem()], trial(0), [], LOSS) == "The learning rate is too high: 2.5, since step 7"
+    assert not reason_to_give_up([problem(cause="")], trial(0), [], LOSS)
+    assert not reason_to_give_up([problem(weight=0.3)], trial(0), [], LOSS)
+    assert not reason_to_give_up([problem("D109")], trial(0), [], LOSS), "not a rule about hopeless trainings"
+    assert not reason_to_give_up([problem()], trial(0, 2.0, 1.0), [], LOSS), "it improves, and there is no other"
+    assert reason_to_give_up([problem()], trial(0, 1.0, 2.0), [], LOSS)
+    others = [trial(number, 1.0, 0.5) for number in range(1, 4)]
+    assert reason_to_give_up([problem()], trial(0, 2.0, 1.0), others, LOSS), "it improves, but is worse than all others"
+    assert not reason_to_give_up([problem()], trial(0, 2.0, 0.4), others, LOSS)
+    assert not reason_to_give_up([problem()], trial(0, 0.1, 0.9), others, SCORE)
+
+
+def test_algorithms_bring_their_space_and_metric() -> None:
+    options, spec = autotuned({}, JobSpec(algorithm="xgboost", hyperparameters={"max_depth": "4"}))
+    names = [text.partition("=")[0] for text in options["vary"]]
+    assert "eta" in names
+    assert "max_depth" not in names
+    assert "num_boost_round" not in names
+    assert options["minimize"] == ["validation_loss"]
+    assert options["value"] == "best"
+    assert spec.hyperparameters["early_stopping_rounds"] == "20"
+    assert autotuned({"vary": ["eta=0.1..1"]}, JobSpec(algorithm="xgboost"))[1].hyperparameters == {}
+    with pytest.raises(TuneError, match="task="):
+        autotuned({}, JobSpec(algorithm="linear"))
+    assert space_of_algorithm("linear", {"task": "regression"}).names == ("alpha",)
+
+
+def test_a_file_is_split_into_study_and_job() -> None:
+    ours, job = split_entries({"command": ["train.py"], "maximize": "acc", "vary": {"lr": "0..1"}, "jobs": 3})
+    assert ours == {"maximize": ["acc"], "vary": {"lr": "0..1"}, "jobs": 3}
+    assert job == {"command": ["train.py"]}
+    for wrong in ({"jobs": "3"}, {"jobs": True}, {"vary": "lr"}, {"maximize": 3}, {"stop_on_findings": "no"}):
+        with pytest.raises(TuneError):
+            split_entries(wrong)
+
+
+def test_options_describe_when_trials_and_studies_end() -> None:
+    assert completion_of({}).trials == 20
+    assert completion_of({"max_time": "2h", "jobs": 3}).secs == 7200
+    assert stopping_of({}).rules == ("median",)
+    assert stopping_of({"strategy": "hyperband"}).rules == ("asha",)
+    assert stopping_of({"stop_rule": ["none"], "stop_on_findings": False}) == replace(
+        stopping_of({}), rules=(), findings=False)
+    with pytest.raises(TuneError, match="--maximize"):
+        check_objectives({})
+
+
+def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
+    sure = judged(SCORE, {4: [0.9, 0.91, 0.92], 2: [0.5, 0.52, 0.51]})
+    assert sure.sentence.startswith("trial 4 is better than trial 2: by 0.4")
+    unsure = judged(LOSS, {4: [0.9, 0.4], 2: [0.5, 0.7]})
+    assert "not significantly better" in unsure.sentence
+    assert unsure.repeated[0].trial == 2

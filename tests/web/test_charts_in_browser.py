@@ -1,0 +1,207 @@
+"""Charts, layers and steps in a real browser: what is drawn is what was recorded."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.model.capsule import CapsuleHead, Held
+from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
+from barograph.store.urls import store_from_url
+from diary import Diary
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+playwright = pytest.importorskip("playwright.sync_api")
+uvicorn = pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+_LONGEST_MS = 60_000
+REPLAY = {
+    "grade": "bitwise", "text": "The loss and every gradient are bit-identical.", "losses": [[None, None]],
+    "bad_operation": {"name": "log", "phase": "forward", "module": "fc", "line": "train.py:7", "of": "",
+                      "handed_in": False, "inputs": [], "outputs": []},
+    "guilty": {"batch": 0, "rows": [3], "without_them": True, "failure": "", "any_fails": False,
+               "samples": [{"row": 3, "loader": "Digits", "index": "77", "name": "seven.png"}]},
+    "weighed": None, "samples_not_asked": "", "elsewhere": False, "notes": [], "changed": [], "finite": False,
+    "trials": [{"remedy": "lr=1e-4", "finite": False, "good_steps": 0, "norm": None, "losses": [None]}],
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    from barograph.web.app import application
+
+    place = tmp_path_factory.mktemp("browser") / "runs"
+    _write(place / "spiky")
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application([str(place)], hosts=["127.0.0.1"]), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+    listening.close()
+
+
+def _write(place: Path) -> None:
+    place.parent.mkdir(parents=True)
+    diary = Diary("spiky", store_from_url(str(place)))
+    for number in range(4000):
+        loss = 100.0 if number == 3777 else math.nan if number == 1000 else 1.0
+        tensors: dict[str, Any] = {}
+        if number < 40:
+            tensors = {"output:dead": [0.0, 0.0], "output:live": [1.5, 0.5]}
+            tensors |= {"output:late": [1.0, 2.0]} if number >= 20 else {}
+        diary.step(number, {"loss:total": loss, "scalar:acc": number / 4000}, tensors)
+    diary.ended()
+    head = CapsuleHead(0, "p0", 5, 5, "", Held.NOT_FINITE, "The loss is NaN.", 0.0)
+    write_capsule(diary.store, head, {}, {})
+    keep_replay(diary.store, read_capsule(diary.store, head.name), REPLAY)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(_LONGEST_MS)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if "Canvas2D" not in message.text else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    assert complaints == []
+    context.close()
+
+
+def test_the_spike_is_drawn_and_the_nan_is_marked_and_a_drag_zooms_to_them(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=charts")
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    canvas = chart.locator("canvas")
+    playwright.expect(canvas).to_be_visible()
+    playwright.expect(chart.get_by_text("1 NaN or infinite value")).to_be_visible()
+    plot = chart.locator(".u-over").bounding_box()
+    page.wait_for_function(f"({_HIGHEST_INK})().length > 0")
+    highest, red = page.evaluate(f"({_HIGHEST_INK})()")
+    # The axis ends 5% above the maximum, 100, at 3777 of 4000 steps; the mark of the NaN is at 1000.
+    assert 0.0 <= highest["y"] <= 0.07
+    assert abs(highest["x"] - 3777 / 3999) < 0.01
+    assert abs(red - 1000 / 3999) < 0.01
+
+    page.mouse.move(plot["x"] + plot["width"] * 0.935, plot["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(plot["x"] + plot["width"] * 0.965, plot["y"] + 60, steps=4)
+    page.mouse.up()
+    page.mouse.move(5, 5)
+    playwright.expect(chart.get_by_role("button", name="All steps")).to_be_visible()
+    assert "from=37" in page.url
+    chart.get_by_role("group").focus()
+    page.keyboard.press("Home")
+    while "step 3,777" not in chart.inner_text():
+        page.keyboard.press("ArrowRight")
+        assert "step 3,8" not in chart.inner_text(), "each step of the part has its own point"
+    assert "100" in chart.get_by_role("listitem").first.inner_text()
+    chart.get_by_role("button", name="All steps").click()
+    playwright.expect(chart.get_by_role("button", name="All steps")).to_have_count(0)
+
+
+def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: Any) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=charts")
+    page.get_by_label("x axis").select_option("acc")
+    page.get_by_role("button", name="Log y").click()
+    page.get_by_role("button", name="Ignore outliers").click()
+    page.get_by_role("button", name="Pin acc").click()
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    playwright.expect(chart.get_by_text("outlier beyond the axis")).to_be_visible()
+    playwright.expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+
+    other = browser.new_context().new_page()
+    other.goto(page.url)
+    playwright.expect(other.get_by_role("heading", name="Pinned")).to_be_visible()
+    playwright.expect(other.get_by_role("button", name="Log y")).to_have_attribute("aria-pressed", "true")
+    assert other.get_by_label("x axis").input_value() == "acc"
+    other.context.close()
+
+
+def test_a_dead_layer_differs_from_one_that_was_not_recorded(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=layers&statistic=norm")
+    canvas = page.get_by_role("img", name="norm of the output")
+    playwright.expect(canvas).to_be_visible()
+    page.wait_for_function(f"({_CELLS})().length === 3")
+    dead, live, late = page.evaluate(f"({_CELLS})()")
+    # Rows are in the order in which the layers ran; the last was recorded from step 20 on.
+    assert len(set(dead)) == 1, "one color over all steps"
+    assert set(dead).isdisjoint({*live, *late[:2]}), "zero is neither a small value nor what was not recorded"
+    assert late[-1] not in late[:2]
+
+    canvas.click(position={"x": 30, "y": 30})
+    layer = page.get_by_role("region", name="Layer")
+    playwright.expect(layer.get_by_role("heading", name="live")).to_be_visible()
+    playwright.expect(layer.get_by_role("img", name="Magnitudes of output:live")).to_be_visible()
+    layer.get_by_role("button", name="fp8 E4M3").click()
+    playwright.expect(layer.get_by_text("fp8_e4m3 smallest normal").first).to_be_visible()
+
+
+def test_a_saved_step_says_what_its_replay_found(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=step&step=5")
+    saved = page.get_by_role("region", name="Saved step")
+
+    for text in ("bitwise", "log, forward in fc, train.py:7", "Row 3 of the batch fails alone",
+                 "77 of Digits, seven.png", "lr=1e-4", "not finite", "barograph replay "):
+        playwright.expect(saved).to_contain_text(text)
+    playwright.expect(page.get_by_role("region", name="Tensors")).to_contain_text("output:dead")
+    page.keyboard.press("ArrowRight")
+    playwright.expect(saved).to_have_count(0)
+    assert "step=6" in page.url
+
+
+def test_steps_that_nobody_saw_are_hatched_and_said(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky")
+
+    ruler = page.get_by_role("img", name="Tensors recorded at 40 of 4,000 steps")
+    playwright.expect(ruler).to_be_visible()
+    filled = ruler.locator("i")
+    assert filled.count() == 1
+    # 40 of 4000 steps, in columns of 13 or 14.
+    assert 9 <= filled.bounding_box()["width"] / ruler.bounding_box()["width"] * 1000 <= 15
+    assert "repeating-linear-gradient" in ruler.evaluate("(ruler) => getComputedStyle(ruler).backgroundImage")
+    playwright.expect(page.get_by_text("Not evaluated to the end")).to_be_visible()
+
+
+_HIGHEST_INK = """() => {
+  const canvas = document.querySelector('figure[aria-label="loss"] canvas');
+  const over = document.querySelector('figure[aria-label="loss"] .u-over');
+  if (!canvas || !over) return [];
+  const box = canvas.getBoundingClientRect(), plot = over.getBoundingClientRect(), ratio = canvas.width / box.width;
+  const left = Math.round((plot.left - box.left) * ratio), top = Math.round((plot.top - box.top) * ratio);
+  const wide = Math.round(plot.width * ratio), tall = Math.round(plot.height * ratio);
+  const data = canvas.getContext('2d').getImageData(left, top, wide, tall).data;
+  let highest = null, reds = [];
+  for (let y = 0; y < tall; y += 1) for (let x = 0; x < wide; x += 1) {
+    const [r, g, b, a] = data.slice((y * wide + x) * 4, (y * wide + x) * 4 + 4);
+    if (a > 200 && r > 150 && g < 60 && b < 60) reds.push(x);
+    if (!highest && a > 200 && r < 60 && g > 60 && g < 140) highest = { x: x / wide, y: y / tall };
+  }
+  return highest && reds.length ? [highest, reds.reduce((sum, x) => sum + x, 0) / reds.length / wide] : [];
+}"""
+_CELLS = """() => {
+  const canvas = document.querySelector('.cells canvas');
+  if (!canvas) return [];
+  const pen = canvas.getContext('2d'), ratio = devicePixelRatio, rows = Math.round(canvas.height / ratio / 22);
+  return Array.from({ length: rows }, (_, row) => [0.02, 0.3, 0.55, 0.98].map((part) =>
+    [...pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data].join()));
+}"""
