@@ -54,6 +54,7 @@ OWNERS = {
     "google": ("export/otel",),
     "starlette": ("web/",),
     "uvicorn": ("web/server",),
+    "prometheus_client": ("web/metrics",),
     "ray": ("processes/ray_",),
     "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from barograph.store.urls import store_from_url
 from diary import Diary
@@ -29,23 +29,25 @@ class Client:
     def __init__(self, app: Any) -> None:
         self.app = app
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
-        return self.get(url, headers, method="POST", sent_body=body)
+    def post(self, url: str, data: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
+        return self.get(url, {"content-type": "application/json", **(headers or {})}, method="POST", body=body)
 
     def get(
-        self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", sent_body: bytes = b""
+        self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", body: bytes = b""
     ) -> Answer:
         parts = urlsplit(url)
         sent: list[dict[str, Any]] = []
         asked = {"host": "127.0.0.1:8642", **(headers or {})}
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": parts.path, "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+            "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+            "root_path": "",
             "headers": [(name.encode(), value.encode()) for name, value in asked.items()],
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8642),
         }
 
-        asked_for = iter([{"type": "http.request", "body": sent_body, "more_body": False}])
+        asked_for = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive() -> dict[str, Any]:
             for message in asked_for:
@@ -58,8 +60,8 @@ class Client:
 
         asyncio.run(self.app(scope, receive, send))
         start = next(message for message in sent if message["type"] == "http.response.start")
-        body = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
-        return Answer(start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, body)
+        whole = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
+        return Answer(start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, whole)
 
 
 def recorded(place: Path, losses: list[float]) -> Diary:

@@ -11,11 +11,12 @@ from barograph.attached import AttachedRun
 from barograph.capture import recording, replaying
 from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
-from barograph.companions import standard_error, start_gatherer, start_watcher
+from barograph.companions import standard_error, start_gatherer, start_studio, start_watcher
 from barograph.errors import AlreadyAttached, SettingsError
 from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
+from barograph.model.probe import ProbeSettings
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
@@ -43,6 +44,8 @@ def attach(
     explicit_steps: bool = False,
     first_step: int = 0,
     source: Callable[[int], object] | None = None,
+    studio: bool = False,
+    probe: Any = None,
     **settings: Any,
 ) -> AttachedRun:
     """Record this process's training; use the returned run in a `with` statement.
@@ -69,6 +72,10 @@ def attach(
             SGD. Adam keeps one.
         source: Returns the name of a sample, such as its file, given its index in the data set; used by the data trace.
             None: the data set's own `source(index)`, or its list of paths.
+        studio: Print a link to the run in the web UI, which starts if none serves the place of the run.
+        probe: Samples whose layer outputs are stored at each evaluation (PyTorch): a number, which takes the first ones
+            of the evaluation data, or a table with the entries of `[probe]`. Or the samples: a tensor, a pair of inputs
+            and targets, or a loader; they take a forward pass of their own at each evaluation. None: off.
         settings: Any field of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
             `on_finding="stop"`, `strict=True`, …
 
@@ -95,6 +102,9 @@ def attach(
     """
     _check_types(model, optimizer)
     allowed = actions_from("allow", allow if isinstance(allow, str) else list(allow), INTERVENTIONS)
+    given = None if probe is None or isinstance(probe, int | Mapping | ProbeSettings) else probe
+    if probe is not None:
+        settings["probe"] = settings.get("probe", True) if given is not None else probe
     wanted = _settings({**settings, **({"notify": list(notify)} if notify else {})}, to, config, collections)
     wanted = _with(wanted, allow=tuple(dict.fromkeys((*wanted.allow, *allowed))))
     preset_named(wanted.preset)
@@ -106,22 +116,24 @@ def attach(
         under_run.name_samples(source)
         under_run.ask_for(wanted.collections)
         _set_handlers(under_run, wanted.allow, checkpoint)
-        unused = [*settings, *(name for name, given in (("notify", notify), ("to", to), ("config", config is not None))
-                               if given)]
+        under_run.observe(wanted.probe, given)
+        settings.pop("probe", None)
+        ignored = (("notify", notify), ("to", to), ("config", config is not None), ("studio", studio))
+        unused = [*settings, *(name for name, is_given in ignored if is_given)]
         if unused:
             under_run.session.guard.report(
                 f"attach ignores {', '.join(unused)} under `barograph run`; use the options of the command", outcome=""
             )
         return AttachedRun(under_run, owned=False)
     return begun(wanted, model, optimizer, config=config, watch=watch, checkpoint=checkpoint,
-                 explicit_steps=explicit_steps, first_step=first_step, source=source)
+                 explicit_steps=explicit_steps, first_step=first_step, source=source, studio=studio, probe=given)
 
 
 def begun(
     settings: Settings, model: Any = None, optimizer: Any = None, *, config: str | os.PathLike[str] | None = None,
     command: Sequence[str] = (), watch: bool = True, words_to: int | None = None,
     checkpoint: Callable[[], object] | None = None, explicit_steps: bool = False, first_step: int = 0,
-    source: Callable[[int], object] | None = None,
+    source: Callable[[int], object] | None = None, studio: bool = False, probe: Any = None,
 ) -> AttachedRun:
     """Start recording this process with complete settings; see `attach` for the other arguments.
 
@@ -129,6 +141,7 @@ def begun(
         settings: Complete settings of the run.
         command: Command line stored in the run. Empty: the one of this process.
         words_to: File descriptor that the watcher writes to. None: standard error.
+        probe: Samples of the probe. None: those of the evaluation data.
     """
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
@@ -136,16 +149,20 @@ def begun(
     _check_watching(settings)
     if replaying.is_replaying():
         # A step that is made again is no training: the run that it is of stays as it is, and nobody is told.
-        settings, watch = _with(settings, to=replaying.PLACE, origin=False, strict=False, notify=()), False
+        settings = _with(settings, to=replaying.PLACE, origin=False, strict=False, notify=())
+        watch = studio = False
     words = command or sys.orig_argv
     started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
     started.session.counts.begin_at(first_step)
     started.name_samples(source)
+    started.observe(settings.probe, probe)
     _hand_over(started, model, optimizer)
     _set_handlers(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
     told = standard_error() if words_to is None else words_to
+    if studio and leads:
+        start_studio(started, told)
     return AttachedRun(started, owned=True, watcher=start_watcher(started, told) if watch and leads else None,
                        gatherer=start_gatherer(started, config, words) if settings.origin and leads else None)
 

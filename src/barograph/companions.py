@@ -7,8 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from barograph.capture.recording import Recording
+from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.question import question_now
-from barograph.processes.local_process import LocalProcess
+from barograph.processes.command import environment_without, own_module
+from barograph.processes.local_process import DEVNULL, LocalProcess
 from barograph.runs.state.places import away_from
 from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
 from barograph.watch.watch_command import watch_command
@@ -40,6 +42,29 @@ def start_gatherer(
     except OSError as error:
         recorded.session.guard.caught(error, "recording the provenance of this run")
         return None
+
+
+def start_studio(recorded: Recording, words_to: int) -> None:
+    """Start the process that prints the link to the run in the web UI; it goes on after the training."""
+    try:
+        start_studio_at(recorded.url, words_to)
+    except OSError as error:
+        recorded.session.guard.caught(error, "starting the studio")
+
+
+def start_studio_at(url: str, words_to: int) -> None:
+    """Start the process that prints the link to the run at a URL in the web UI.
+
+    Args:
+        url: URL of the run.
+        words_to: File descriptor to print to.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    # Named, not imported: it loads a web server.
+    command = own_module("barograph.web.beside", url, environment=environment_without([LAUNCH_VARIABLE]))
+    LocalProcess(command, stdout=DEVNULL, stderr=words_to).let_go()
 
 
 def await_gatherer(gatherer: LocalProcess) -> None:

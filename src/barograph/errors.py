@@ -50,6 +50,7 @@
     │   ├── UnknownItem (LookupError)     the catalog has no such item
     │   ├── AmbiguousName (LookupError)   several items have that name
     │   ├── StillNeeded                   other items depend on the item to delete
+    │   ├── EditConflict                  an item changed between reading it and editing it
     │   └── SearchError (ValueError)      a search is invalid; the message points at the place
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
     ├── ExportError                       a run cannot be exported
@@ -245,6 +246,10 @@ class AmbiguousName(CatalogError, LookupError):
 
 class StillNeeded(CatalogError):
     """Other items depend on the item to delete."""
+
+
+class EditConflict(CatalogError):
+    """An item changed between reading it and editing it."""
 
 
 class SearchError(CatalogError, ValueError):

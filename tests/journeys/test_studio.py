@@ -133,8 +133,12 @@ def test_two_runs_are_chosen_and_compared(tab: Tab, url: str) -> None:
     page.get_by_label(f"Compare {HOSTILE}").check()
     page.get_by_role("link", name="Compare 2 runs").click()
 
-    playwright.expect(page.get_by_role("columnheader", name="dead")).to_be_visible()
-    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    results = page.get_by_role("group", name="Results")
+    playwright.expect(results.get_by_role("columnheader", name="dead")).to_be_visible()
+    playwright.expect(page.get_by_role("region", name="First step apart")).to_contain_text("step 0")
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    chart.scroll_into_view_if_needed()
+    playwright.expect(chart.locator("canvas")).to_be_visible()
     assert tab.complaints == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("saved") / "runs"
     for place, name in (("first", "first"), ("hostile", HOSTILE)):
         diary = Diary(name, store_from_url(str(root / place)))
+        diary.manifest = replace(diary.manifest, run_id=place)
         for step, loss in enumerate(LOSSES):
             diary.step(step, {"loss:total": loss if step != 77 else math.nan, f"scalar:{HOSTILE}</script>": 1.0},
                        {"gradient:fc.weight": [loss, 0.0], "output:fc": [0.0, 0.0]})
@@ -50,7 +52,7 @@ def see_run(offline: Tab, file: Path) -> None:
                        ("Layers", page.get_by_role("img", name="zeros of the output of 1 layers")),
                        ("Steps", page.get_by_role("rowheader", name="299")),
                        ("Data", page.get_by_text("No classes were recorded")),
-                       ("Time", page.get_by_text("A step takes"))):
+                       ("Time", page.get_by_role("heading", name="Time of steps"))):
         page.get_by_role("tab", name=tab).click()
         playwright.expect(shows).to_be_visible()
     page.evaluate("location.hash = `${location.hash.split('?')[0]}?from=70&to=80`")

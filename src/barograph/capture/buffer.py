@@ -81,7 +81,7 @@ class StepBuffer:
         deferred: Pending transfers from a device, see `defer`.
         gathered: Values that are converted to numbers at the end of the step.
         prefix: Prefix of loss paths in an evaluation whose data rules do not compare with training. Only its losses,
-            the modes of its layers and repeated training samples are recorded.
+            the modes of its layers, repeated training samples and the probe are recorded.
     """
 
     exponents: NDArray[int64] | None = None
@@ -194,7 +194,8 @@ class StepBuffer:
             merge_in(self)
         if self.prefix:
             return StepRecords(step=step, subjects=subjects, moments=identity_rows(len(subjects)), exponents=None,
-                               units={}, scalars=self.numbers(), tensors={})
+                               units={}, scalars=self.numbers(),
+                               tensors={key: item for key, item in self.tensors.items() if key.kind is Kind.CUSTOM})
         self.reserve(len(subjects), histogram=False)
         return StepRecords(
             step=step,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from barograph.capture.torch.resuming import Resuming
     from barograph.capture.torch.sources import Source
     from barograph.model.capsule import CapsuleHead
+    from barograph.model.probe import ProbeSettings
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
@@ -139,7 +140,8 @@ class Recording:
     def _add_array_integration(self, integration: ArrayIntegration) -> None:
         self.add_integration(integration)
         settings = self.session.settings
-        for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints)):
+        for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints),
+                             ("the probe", settings.probe)):
             if wanted is not None and self.torch is None:
                 self.session.seen.reasons[name] = f"{name}: PyTorch only"
 
@@ -186,6 +188,21 @@ class Recording:
         self.source = source if source is not None else self.source
         if self.torch is not None and self.source is not None:
             self.torch.feeding.name_samples(self.source)
+
+    def observe(self, settings: ProbeSettings | None, given: Any) -> None:
+        """Store outputs of a layer at evaluations.
+
+        Args:
+            settings: Which samples and layer; None: nothing more than before.
+            given: Samples of the script; None: those of the evaluation data.
+
+        Raises:
+            SettingsError: `given` holds no samples.
+        """
+        if settings is not None and self.torch is not None:
+            self.torch.observe(settings, given)
+        elif settings is not None:
+            self.session.seen.reasons["the probe"] = "the probe: PyTorch only"
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Record more from now on."""

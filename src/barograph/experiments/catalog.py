@@ -263,12 +263,13 @@ class Catalog:
         """Return all items of a kind, oldest first; archived ones only if requested."""
         return self._where(ITEMS.c.kind == kind, *(() if archived else (ITEMS.c.archived.is_(False),)))
 
-    def delete(self, item: Item, *, cascade: bool = False) -> list[Item]:
+    def delete(self, item: Item, *, cascade: bool = False, by: str = "") -> list[Item]:
         """Delete an item. `restore` brings it back within `UNDO_DAYS`. Directories of runs stay.
 
         Args:
             item: Item to delete.
             cascade: Also delete what derives from it and what belongs only to it.
+            by: Author; "": this user.
 
         Returns:
             The deleted items; the given one first.
@@ -283,11 +284,17 @@ class Catalog:
             raise StillNeeded(f'{item.kind.capitalize()} "{item.name}" cannot be deleted: {named}{more} derive from '
                               "it or belong to it. Delete those first, or delete all with --cascade.")
         gone = [item, *others]
-        self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
+        when = self.time_after(gone)
+        self.tell(Entry(one.uid, Verb.DELETE, time_unix=when, by=by) for one in gone)
         return gone
 
-    def rename(self, item: Item, name: str) -> None:
+    def rename(self, item: Item, name: str, *, by: str = "") -> None:
         """Rename a run or a component; its ID and place stay.
+
+        Args:
+            item: The run or component.
+            name: Its new name.
+            by: Author; "": this user.
 
         Raises:
             SettingsError: It is another kind of item, or the name is invalid.
@@ -302,13 +309,18 @@ class Catalog:
             shared = mine & {trial.experiment for trial in other.trials}
             if shared and other.uid != item.uid:
                 raise NameTaken(f'Experiment "{min(shared)}" already has a {other.kind} "{name}".')
-        self.tell([Entry(item.uid, Verb.SET, {"name": name})])
+        self.tell([Entry(item.uid, Verb.SET, {"name": name}, self.time_after([item]), by)])
 
-    def restore(self, uid: str) -> list[Item]:
-        """Restore a deleted item and what was deleted with it; return them, the item first."""
-        back = self._gone_with(uid)
-        self.tell(Entry(one, Verb.RESTORE) for one in back)
-        return [item for one in back if (item := self.item_by_uid(one)) is not None]
+    def restore(self, uid: str, *, by: str = "") -> list[Item]:
+        """Restore a deleted item and what was deleted with it; return them, the item first; `by` as in `delete`."""
+        back = [item for one in self._gone_with(uid) if (item := self.item_by_uid(one)) is not None]
+        when = self.time_after(back)
+        self.tell(Entry(item.uid, Verb.RESTORE, time_unix=when, by=by) for item in back)
+        return [item for one in back if (item := self.item_by_uid(one.uid)) is not None]
+
+    def time_after(self, items: Iterable[Item]) -> float:
+        """Return a time for entries that come after all others of some items, also after those of a faster clock."""
+        return max(self._clock.unix(), *(float(item.facts["changed_unix"]) for item in items))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -48,7 +48,7 @@ class Lineage(list[Edge]):
     def names(self) -> dict[str, str]:
         """Return the names of all items by ID."""
         with self._catalog.reading() as connection:
-            known = _ends(connection, {end for edge in self for end in (edge.source, edge.target)})
+            known = ends_of(connection, {end for edge in self for end in (edge.source, edge.target)})
         return {uid: f"{end.kind} {end.name}" for uid, end in known.items()}
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def lineage_of(
         wanted = {str(kind) for kind in kinds}
         if not wanted and since_unix is None:
             return [edge for edge, _ in found]
-        ends = _ends(connection, {end for _, end in found})
+        ends = ends_of(connection, {end for _, end in found})
         return [edge for edge, end in found if _passes(ends.get(end), wanted, since_unix)]
 
 
@@ -96,29 +96,36 @@ def artifacts_called(catalog: Catalog, name: str) -> list[str]:
         return sorted(found.scalars())
 
 
-class _End(NamedTuple):
-    """Item at an end of an edge. An artifact that was only read or made dates from its first use."""
+class End(NamedTuple):
+    """Item at an end of an edge.
+
+    Attributes:
+        kind: Its kind.
+        name: Its name.
+        created_unix: When it was created; of an artifact that was only read or made, the time of its first use.
+    """
 
     kind: str
     name: str
     created_unix: float
 
 
-def _passes(end: _End | None, kinds: set[str], since_unix: float | None) -> bool:
+def _passes(end: End | None, kinds: set[str], since_unix: float | None) -> bool:
     if end is None:
         return False
     return (since_unix is None or end.created_unix >= since_unix) and (not kinds or end.kind in kinds)
 
 
-def _ends(connection: Connection, uids: set[str]) -> dict[str, _End]:
-    found: dict[str, _End] = {}
+def ends_of(connection: Connection, uids: set[str]) -> dict[str, End]:
+    """Return kind and name of items and of artifacts, by ID; without those that are unknown."""
+    found: dict[str, End] = {}
     for some in in_parts(sorted(uids), _AT_ONCE):
         linked = select(LINKS.c.artifact, func.min(LINKS.c.name), func.min(ITEMS.c.created_unix)).select_from(
             LINKS.join(ITEMS, LINKS.c.item_id == ITEMS.c.id)).where(LINKS.c.artifact.in_(some))
-        found |= {uid: _End(ItemKind.ARTIFACT, name, created)
+        found |= {uid: End(ItemKind.ARTIFACT, name, created)
                   for uid, name, created in connection.execute(linked.group_by(LINKS.c.artifact))}
         items = select(ITEMS.c.uid, ITEMS.c.kind, ITEMS.c.name, ITEMS.c.created_unix).where(ITEMS.c.uid.in_(some))
-        found |= {uid: _End(kind, name, created) for uid, kind, name, created in connection.execute(items)}
+        found |= {uid: End(kind, name, created) for uid, kind, name, created in connection.execute(items)}
     return found
 
 

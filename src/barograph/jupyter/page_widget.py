@@ -11,7 +11,7 @@ import anywidget
 import traitlets
 
 from barograph.errors import SettingsError
-from barograph.web.inside import Reply
+from barograph.web.in_process import Reply
 from barograph.web.page_digest import BUILT
 from barograph.web.page_files import MISSING
 from barograph.web.saved import packed, page_with

@@ -62,7 +62,7 @@ def _page(root: str, start: str, picture: str, goes_on: Callable[[], bool] | Non
     try:
         from barograph.jupyter.page_widget import PageWidget
         from barograph.web.app import application
-        from barograph.web.inside import get_inside
+        from barograph.web.in_process import get_inside
     except ModuleNotFoundError:
         return Picture(picture)
     try:

@@ -17,6 +17,7 @@ from barograph.model.actions import (
 from barograph.model.checkpoints import CheckpointSettings, checkpoints_from
 from barograph.model.key import kind_from_name
 from barograph.model.notify import Notify, notify_from
+from barograph.model.probe import ProbeSettings, probe_from
 from barograph.model.recorder import RecorderSettings, recorder_from
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
@@ -57,6 +58,7 @@ class Settings:
         machine_hz: Machine metrics a second; 0: none.
         recorder: Settings of the flight recorder; None: off.
         checkpoints: When checkpoints are saved; None: only if a finding requires one.
+        probe: Samples whose layer outputs are stored at each evaluation; None: none.
         trace: Record the samples of each step.
         origin: Record provenance: code, packages, environment, opened data files, output.
         experiment: Name of the experiment of the run; "": none.
@@ -86,6 +88,7 @@ class Settings:
     rule_timeout_secs: float = 60.0
     recorder: RecorderSettings | None = None
     checkpoints: CheckpointSettings | None = None
+    probe: ProbeSettings | None = None
     trace: bool = True
     origin: bool = True
     experiment: str = ""
@@ -117,6 +120,7 @@ class Settings:
         data["action_settings"] = self.action_settings.to_json()
         data["recorder"] = self.recorder.to_json() if self.recorder else None
         data["checkpoints"] = self.checkpoints.to_json() if self.checkpoints else None
+        data["probe"] = self.probe.to_json() if self.probe else None
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
         data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
@@ -333,7 +337,7 @@ _READERS: Mapping[str, Any] = {
     "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
-    "checkpoints": checkpoints_from,
+    "checkpoints": checkpoints_from, "probe": probe_from,
     "trace": _boolean, "origin": _boolean,
     "experiment": _text, "trial": _text, "tags": _tags,
 }

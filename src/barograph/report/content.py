@@ -16,6 +16,8 @@ from barograph.model.plain import plain
 from barograph.queries.classes import Classes
 from barograph.queries.curves import Curve
 from barograph.queries.distributions import Distribution
+from barograph.queries.latent import Latent
+from barograph.queries.learning_curves import LearningCurves
 from barograph.queries.machine import Gauge, StepTime
 from barograph.queries.predictions import Residuals, Roc
 from barograph.queries.problems import Problem
@@ -224,6 +226,8 @@ class Report:
         exhibits: Logged matrices, curves, tables and figures.
         missing: Empty sections, with the reason.
         damage: What cannot be read, one sentence each.
+        learning_curves: Training and validation loss, and their diagnosis; None without losses.
+        latent: Outputs of a layer at evaluations, in two dimensions; None without a probe.
     """
 
     made_unix: float
@@ -250,12 +254,16 @@ class Report:
     exhibits: tuple[Exhibit, ...]
     missing: tuple[Missing, ...]
     damage: tuple[str, ...]
+    learning_curves: LearningCurves | None = None
+    latent: Latent | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
         data: dict[str, Any] = {item.name: plain(getattr(self, item.name)) for item in fields(self)
-                                if item.name != "exhibits"}
+                                if item.name not in ("exhibits", "latent", "learning_curves")}
         # Findings have a JSON form of their own, with keys as strings.
+        data["latent"] = None if self.latent is None else self.latent.to_json()
+        data["learning_curves"] = None if self.learning_curves is None else self.learning_curves.to_json()
         data["exhibits"] = [item.to_json() for item in self.exhibits]
         data["judgement"]["problems"] = [plain(item.to_json()) for item in self.judgement.problems]
         data["judgement"]["findings"] = [plain(item.to_json()) for item in self.judgement.findings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barograph.errors import DamagedChunk
 from barograph.model.clock import Clock
 from barograph.model.exhibits import Exhibit
 from barograph.model.key import Kind
@@ -11,6 +12,8 @@ from barograph.model.manifest import CAUGHT
 from barograph.queries.classes import classes_in
 from barograph.queries.curves import Curve, curves_of
 from barograph.queries.distributions import distributions_in
+from barograph.queries.latent import Latent, latent_in
+from barograph.queries.learning_curves import learning_curves
 from barograph.queries.machine import machine_in, step_time_in
 from barograph.queries.predictions import predictions_in
 from barograph.queries.recall import Recall
@@ -22,6 +25,7 @@ from barograph.report.background import Background
 from barograph.report.content import Judgement, Report, RunFacts
 from barograph.report.layers import layers_in
 from barograph.report.missing import missing_in
+from barograph.report.page_inside import MOST_FRAMES
 from barograph.report.savings import Price, savings_of, trained_secs
 from barograph.runs.reading.bundle import series_names
 from barograph.runs.reading.glance import RunState
@@ -68,18 +72,21 @@ def report_of(
     distributions, distributions_left_out = distributions_in(shown, own)
     importance, importance_left_out = importance_in(shown)
     roc, residuals, refused = predictions_in(shown)
+    losses = _totals_first(curves_of(shown, Kind.LOSS))
+    latent, lost = _latent(run)
     report = Report(
         made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(now.recall),
         background=background,
         savings=savings_of(findings, now.glance.workers, price, steps=facts.steps, judged=judged,
                            so_far=now.state in UNDER_WAY),
-        losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
+        losses=losses, numbers=tuple(numbers[:MOST_NUMBERS]),
         numbers_left_out=max(0, len(names) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
         distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
         importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals,
         exhibits=tuple(exhibits), missing=(),
-        damage=tuple(dict.fromkeys((*run.damage, *shown.damage, *(background.damage if background else ())))),
+        damage=tuple(dict.fromkeys((*run.damage, *shown.damage, *(background.damage if background else ()), *lost))),
+        learning_curves=learning_curves(shown, now=now) if losses else None, latent=latent,
     )
     return missing_in(report, refused)
 
@@ -107,6 +114,14 @@ def _judgement(recall: Recall) -> Judgement:
         not_evaluated=summary.not_evaluated, unseen=summary.unseen, warnings=summary.warnings,
         actions=tuple(str(item) for item in summary.actions),
     )
+
+
+def _latent(run: RunReader) -> tuple[Latent | None, tuple[str, ...]]:
+    """Return the latent space, and what of it is damaged."""
+    try:
+        return latent_in(run, most_frames=MOST_FRAMES), ()
+    except DamagedChunk as error:
+        return None, (str(error),)
 
 
 def _totals_first(losses: list[Curve]) -> tuple[Curve, ...]:

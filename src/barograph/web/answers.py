@@ -11,14 +11,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.errors import (
+    AmbiguousName,
     BarographError,
+    CatalogUnavailable,
     DamagedChunk,
+    EditConflict,
+    NameTaken,
+    NewerCatalog,
     NewerFormat,
     NotARun,
+    ObjectNotFound,
     SearchError,
     SettingsError,
+    StillNeeded,
     StoreDenied,
     StoreUnavailable,
+    UnknownItem,
+    UnknownJob,
     UnknownKey,
     UnknownName,
     UnknownStep,
@@ -28,7 +37,8 @@ from barograph.errors import (
 _STATUS: tuple[tuple[type[BarographError], int], ...] = (
     (NotARun, 404), (UnknownKey, 404), (UnknownStep, 404), (UnknownWorker, 404), (UnknownName, 404),
     (StoreDenied, 403), (StoreUnavailable, 503), (NewerFormat, 501), (DamagedChunk, 500), (SettingsError, 400),
-    (SearchError, 400),
+    (SearchError, 400), (UnknownItem, 404), (ObjectNotFound, 404), (UnknownJob, 404), (NameTaken, 409),
+    (StillNeeded, 409), (EditConflict, 409), (AmbiguousName, 409), (CatalogUnavailable, 503), (NewerCatalog, 501),
 )
 
 

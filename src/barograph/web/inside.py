@@ -1,69 +1,78 @@
-"""The web application without a server: answers for notebooks and saved files."""
+"""Questions about the inside of a model: latent space, saliency maps, distributions, learning curves."""
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
-from starlette.types import ASGIApp, Message
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from barograph.errors import SettingsError
+from barograph.model.key import key_from_text
+from barograph.queries.latent import MOST_FRAMES, MOST_SAMPLES, latent, probe_frames, probe_sample, probe_steps
+from barograph.queries.learning_curves import learning_curves
+from barograph.queries.ridges import ridge_keys, ridges_of
+from barograph.queries.saliency import saliency_methods, saliency_of, saliency_samples
+from barograph.runs.reading.reader import RunReader
+from barograph.web.answers import json_answer
+from barograph.web.opened import OpenRuns
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """Answer to a GET request.
-
-    Attributes:
-        status: HTTP status; 304 if the answer has the version that was sent.
-        version: Version of the answer; "" if it has none.
-        text: The answer.
-    """
-
-    status: int
-    version: str
-    text: str
+_MOST_KEPT = 16
 
 
-def get_inside(app: ASGIApp, url: str, version: str = "") -> Reply:
-    """Return the answer of an application to a GET request, without a network.
-
-    Args:
-        app: The application.
-        url: Path below it and query, such as "api/run?run=0".
-        version: Version of the answer that the page has already; "": none.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_answer(app, url, version))
-    # A notebook runs its loop in the thread that asks.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, _answer(app, url, version)).result()
-
-
-async def _answer(app: ASGIApp, url: str, version: str) -> Reply:
-    parts = urlsplit(url)
-    headers = [(b"host", b"localhost"), *([(b"if-none-match", version.encode())] if version else [])]
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-        "path": f"/{unquote(parts.path)}", "raw_path": f"/{parts.path}".encode(), "root_path": "", "headers": headers,
-        "query_string": parts.query.encode(), "client": None, "server": None,
+def overview(reader: RunReader, request: Request) -> Any:
+    """What a run has: evaluations with a probe, saliency maps, tensors with distributions, learning curves."""
+    return {
+        "evaluations": len(probe_steps(reader)), "saliency_methods": list(saliency_methods(reader)),
+        "saliency_samples": list(saliency_samples(reader)), "tensors": list(map(str, ridge_keys(reader))),
+        "curves": learning_curves(reader).to_json(),
     }
-    sent: list[Message] = []
-    asked = False
 
-    async def receive() -> Message:
-        nonlocal asked
-        if asked:
-            await asyncio.Event().wait()  # whoever asks stays until the answer
-        asked = True
-        return {"type": "http.request", "body": b"", "more_body": False}
 
-    async def send(message: Message) -> None:
-        sent.append(message)
+def sample(reader: RunReader, request: Request) -> Any:
+    """One sample of the probe."""
+    return probe_sample(reader, _text(request, "sample")).to_json()
 
-    await app(scope, receive, send)
-    given = {name: value for message in sent for name, value in message.get("headers", ())}
-    return Reply(next(message["status"] for message in sent if "status" in message),
-                 given.get(b"etag", b"").decode(), b"".join(message.get("body", b"") for message in sent).decode())
+
+def saliency(reader: RunReader, request: Request) -> Any:
+    """Saliency maps of one sample."""
+    return saliency_of(reader, _text(request, "sample"), method=request.query_params.get("method", "")).to_json()
+
+
+def ridges(reader: RunReader, request: Request) -> Any:
+    """Distribution of one tensor over the steps."""
+    return ridges_of(reader, key_from_text(_text(request, "key"))).to_json()
+
+
+QUESTIONS = {"inside": overview, "sample": sample, "saliency": saliency, "ridges": ridges}
+
+
+def latent_route(opened: OpenRuns) -> Route:
+    """Return the route of the latent space, which is projected while others read the run."""
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def answer(request: Request) -> Response:
+        method = request.query_params.get("method", "pca")
+        fit = request.query_params.get("fit", "all")
+        key = _text(request, "run")
+        with opened.run(key) as reader:
+            asked = key, method, fit, reader.manifest.run_id, tuple(probe_steps(reader))
+            if asked in kept:
+                return json_answer(request, kept[asked])
+            evaluations = len(asked[-1])
+            frames = probe_frames(reader, most=MOST_FRAMES)
+        found = latent(frames, method=method, fit=fit, evaluations=evaluations, most_samples=MOST_SAMPLES)
+        while len(kept) >= _MOST_KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[asked] = None if found is None else found.to_json()
+        return json_answer(request, kept[asked])
+
+    return Route("/api/latent", answer)
+
+
+def _text(request: Request, name: str) -> str:
+    text = request.query_params.get(name, "")
+    if not text:
+        raise SettingsError(f"{name} is missing.")
+    return text

@@ -21,7 +21,7 @@ def run_as_file(url: str, *, title: str, saved_unix: float) -> str:
     """
     try:
         from barograph.web.app import application
-        from barograph.web.inside import get_inside
+        from barograph.web.in_process import get_inside
         from barograph.web.saved import packed, page_with, saved_answers
     except ModuleNotFoundError:
         raise SettingsError(EXTRA) from None

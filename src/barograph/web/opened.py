@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from barograph.errors import NotARun
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.reading.reader import RunReader
 from barograph.web.places import Places
@@ -52,10 +53,17 @@ class OpenRuns:
         Raises:
             UnknownName, NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be opened.
         """
+        try:
+            store = self._places.store_of(key)
+        except NotARun:
+            # Its directory was removed while a page shows it. Another run may come to the same place.
+            with self._lock:
+                self._open.pop(key, None)
+            raise
         with self._lock:
             opened = self._open.get(key)
         if opened is None:
-            opened = _Open(RunReader(self._places.store_of(key)), self._clock.monotonic())
+            opened = _Open(RunReader(store), self._clock.monotonic())
             with self._lock:
                 opened = self._open.setdefault(key, opened)
         with self._lock:

@@ -1,38 +1,43 @@
-"""Keeps other web sites out: who is addressed, where a request comes from, and what a page may load."""
+"""Keeps other web sites and strangers out: who is addressed, where a request comes from, and what a page may load."""
 
 from __future__ import annotations
 
-import secrets
+import json
 from collections.abc import Sequence
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.requests import Request, cookie_parser
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from barograph.web.tokens import ANYBODY, Token, Tokens
+
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
           "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+LOGIN = "/login"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_COOKIE = "barograph-token"
 _COOKIE_SECS = 7 * 24 * 3600
+_VISITOR = "barograph.visitor"
 
 
 class Protection:
     """Refuses foreign hosts and origins, asks for a token where one is needed, and adds security headers.
 
     A page on another web site can make a browser send requests to a server on this machine. It cannot choose the
-    `Host` header (but its own name may lead here: DNS rebinding) nor `Origin`.
+    `Host` header (but its own name may lead here: DNS rebinding) nor `Origin`. It cannot send JSON without asking.
+
+    The files of the page hold no data, so everybody gets them; the page asks for the token.
 
     Args:
         app: What is protected.
         hosts: Names under which the server may be addressed; empty: any.
-        token: Secret that is needed in `Authorization: Bearer`, in the cookie, or once as `?token=`, which sets the
-            cookie and leaves the address; "": none.
+        tokens: Secrets, one of which is needed in `Authorization: Bearer`, in the cookie, or once as `?token=`, which
+            sets the cookie and leaves the address.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], token: str = "") -> None:
-        self._app, self._hosts, self._token = app, frozenset(hosts), token
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], tokens: Tokens) -> None:
+        self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -40,48 +45,94 @@ class Protection:
             return
         headers = Headers(scope=scope)
         refused = self._refused(scope, headers)
-        if refused is not None:
-            if scope["type"] == "websocket":
-                await WebSocketClose(code=1008)(scope, receive, send)
-            else:
-                await refused(scope, receive, _with_headers(send))
-            return
-        await self._app(scope, receive, _with_headers(send))
+        if refused is None:
+            await self._app(scope, receive, _with_headers(send))
+        elif scope["type"] == "websocket":
+            await WebSocketClose(code=1008)(scope, receive, send)
+        else:
+            await refused(scope, receive, _with_headers(send))
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if self._hosts and _name(host) not in self._hosts:
-            return _answer(f"This server does not answer to {host[:100]!r}.")
-        origin = headers.get("origin")
+            return _answer(403, f"This server does not answer to {host[:100]!r}.")
         asks_only = scope["type"] == "http" and scope["method"] in _SAFE
-        if origin is not None and not asks_only and origin.partition("://")[2] != host:
-            return _answer("This request comes from another web site.")
-        if not self._token:
-            return None
-        if scope["type"] == "http" and scope["method"] == "GET":
+        if not asks_only and not _is_from_here(headers, host):
+            return _answer(403, "This request comes from another web site.")
+        if not asks_only and scope["type"] == "http" and not _is_json(headers):
+            return _answer(415, "Send JSON with the content type application/json.")
+        path = scope["path"]
+        if self._tokens and asks_only and path == "/":
             asked = QueryParams(scope["query_string"]).get("token")
-            if asked is not None and self._is_token(asked):
+            if asked is not None:
                 # Away from the address, where it would stay in the history.
-                response = RedirectResponse("./", status_code=303)
-                response.set_cookie(_COOKIE, self._token, httponly=True, samesite="strict", max_age=_COOKIE_SECS)
-                return response
-        cookie = cookie_parser(headers.get("cookie", "")).get(_COOKIE, "")
-        given = headers.get("authorization", "").removeprefix("Bearer ") or cookie
-        return None if self._is_token(given) else _answer("Open the link that `barograph studio` printed.")
+                redirect = RedirectResponse("./", status_code=303)
+                if self._tokens.of(asked) is not None:
+                    set_cookie(redirect, self._tokens, asked, secure=_is_encrypted(scope, headers))
+                return redirect
+        if not path.startswith(("/api/", "/metrics")):
+            return None
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._tokens.cookie, "")
+        visitor = self._tokens.of(headers.get("authorization", "").removeprefix("Bearer ") or cookie)
+        if visitor is None:
+            return _answer(401, "This server needs a token. Open the link that `barograph studio` printed, or type "
+                                "the token.", {"www-authenticate": "Bearer"})
+        if not asks_only and not visitor.may_write:
+            return _answer(403, "This token may only read. Editing needs the token of a writer.")
+        scope[_VISITOR] = visitor
+        return None
 
-    def _is_token(self, text: str) -> bool:
-        return secrets.compare_digest(text.encode(), self._token.encode())
+
+def visitor_of(request: Request) -> Token:
+    """Return the token of the person that sends a request."""
+    visitor = request.scope.get(_VISITOR, ANYBODY)
+    assert isinstance(visitor, Token)
+    return visitor
 
 
-def _answer(text: str) -> Response:
-    return PlainTextResponse(f"{text}\n", status_code=403)
+def login(request: Request, tokens: Tokens, secret: str) -> Response:
+    """Return the answer to a typed token: its cookie, or an error."""
+    token = tokens.of(secret)
+    if token is None:
+        return _answer(401, "This is no token of this server.")
+    response = Response(status_code=204)
+    set_cookie(response, tokens, secret, secure=_is_encrypted(request.scope, request.headers))
+    return response
+
+
+def set_cookie(response: Response, tokens: Tokens, secret: str, *, secure: bool) -> None:
+    """Set the cookie of a token."""
+    # Without a path, it is for the folder of the request: below a proxy, other servers do not get it.
+    response.set_cookie(tokens.cookie, secret, path=None, httponly=True, samesite="strict", max_age=_COOKIE_SECS,
+                        secure=secure)
+
+
+def _is_from_here(headers: Headers, host: str) -> bool:
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        # The browser decides this, and knows the address that a proxy hides from us.
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] in (host, headers.get("x-forwarded-host"))
+
+
+def _is_json(headers: Headers) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def _is_encrypted(scope: Scope, headers: Headers) -> bool:
+    return scope.get("scheme") == "https" or headers.get("x-forwarded-proto", "") == "https"
+
+
+def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(json.dumps({"error": text}), status, headers, "application/json")
 
 
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             added = MutableHeaders(scope=message)
-            added["content-security-policy"] = POLICY
+            added.setdefault("content-security-policy", POLICY)
             added["x-content-type-options"] = "nosniff"
             added["referrer-policy"] = "no-referrer"
             added["cross-origin-resource-policy"] = "same-origin"

@@ -13,19 +13,19 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from barograph.errors import SettingsError
-from barograph.queries.heat import STATISTICS
-from barograph.web.inside import Reply
+from barograph.queries.heat import STATISTICS, UPDATE_RATIO
+from barograph.web.in_process import Reply
 from barograph.web.page_digest import BUILT
 from barograph.web.page_files import MISSING
 
 MARKER = "@@ANSWERS@@"
 """Where the answers stand in a page without them; the page replaces it when it saves itself."""
 
+_ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data", "exhibits", "trace", "files",
+          "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
 _KINDS = ("output", "gradient", "weight", "update")
-_SHOWN_STATISTICS = tuple(name for name in STATISTICS if name != "rms")
-_MOST_CURVES = 400
-_MOST_STEPS = 60
-_POINTS = 1600
+_MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
+_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS = 60, 60, 3
 
 
 def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str, Any]:
@@ -44,14 +44,21 @@ def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str,
                 answers[url] = json.loads(reply.text)
 
     for key in runs:
-        ask(_about(key, ("run", "layers", "distributions", "time", "data", "output", "origin", "numbers")))
-        ask(_heat_maps(key))
+        ask(_about(key, _ABOUT))
+        ask(_url("cells", run=key, kind=kind, statistic=name)
+            for kind in _KINDS for name in (*STATISTICS, UPDATE_RATIO))
+        ask([_url("curves", run=key, name="loss", points=160)])
+        charts = answers.get(_url("charts", run=key), {}).get("charts", ())
+        names = [name for chart in charts for name in chart["names"]][:_MOST_LINES]
+        ask(_url("lines", run=key, name=part, points=_POINTS, smooth=1) for part in _parts(names, _LINES_AT_ONCE))
+        layers = [layer["path"] for layer in answers.get(_url("layers", run=key), ())][:_MOST_LAYERS]
+        ask(_url("tensors", run=key, layer=layer, kind=kind, step=0) for layer in layers for kind in _KINDS)
         now = answers.get(_url("run", run=key))
-        if now is not None:
-            ask([_url("curves", run=key, name=now["charts"][:_MOST_CURVES], points=_POINTS)] if now["charts"] else [])
-            ask(_url("step", run=key, step=step) for step in _steps(now))
+        for step in [] if now is None else _steps(now):
+            ask([_url("step", run=key, step=step), _url("everything", run=key, step=step)])
     if len(runs) > 1:
-        ask(_about(list(runs), ("run", "origin")))
+        ask([*_about(list(runs), ("run", "origin", "differences", "charts")),
+             *(_url("parting", run=[runs[0], other]) for other in runs[1:1 + _MOST_PARTINGS])])
     return answers
 
 
@@ -106,8 +113,8 @@ def _about(run: Any, names: Iterable[str]) -> Iterator[str]:
     return (_url(name, run=run) for name in names)
 
 
-def _heat_maps(key: str) -> Iterator[str]:
-    return (_url("heat", run=key, kind=kind, statistic=name) for kind in _KINDS for name in _SHOWN_STATISTICS)
+def _parts(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[at:at + size] for at in range(0, len(names), size))
 
 
 def _steps(now: Mapping[str, Any]) -> list[int]:

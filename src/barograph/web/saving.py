@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from barograph.web.answers import json_answer
-from barograph.web.inside import get_inside
+from barograph.web.in_process import get_inside
 from barograph.web.saved import page_with, saved_answers
 
 

@@ -19,8 +19,8 @@ Finite = NewType("Finite", float)
 """A float that is never NaN or infinite."""
 
 _SIMPLE: Mapping[Any, Mapping[str, Any]] = {
-    float: NUMBER, Finite: {"type": "number"}, int: {"type": "integer"}, bool: {"type": "boolean"}, str: {"type": "string"},
-    type(None): {"type": "null"}, Any: {}, object: {},
+    float: NUMBER, Finite: {"type": "number"}, int: {"type": "integer"}, bool: {"type": "boolean"},
+    str: {"type": "string"}, type(None): {"type": "null"}, Any: {}, object: {},
 }
 
 

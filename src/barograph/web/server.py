@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-import secrets
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from barograph.errors import SettingsError
+from barograph.web.idle import Idle
+from barograph.web.registry import Registry, Studio, roots_shown
+from barograph.web.tokens import Role, Token, new_tokens
 
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
+_TICKS_A_MINUTE = 600
 EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
 """What to do if a library is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where a server can be opened.
+
+    Attributes:
+        page: Address without a token.
+        writer: Address with the token of a writer; the same as `page` without tokens.
+        reader: Address with the token of a reader; "" if there is none.
+    """
+
+    page: str
+    writer: str
+    reader: str = ""
+
+
 def serve(
-    roots: Sequence[str], *, host: str, port: int | None, token: str, on_ready: Callable[[str], object]
+    roots: Sequence[str], *, host: str, port: int | None, tokens: Sequence[Token] = (),
+    on_ready: Callable[[Links], object], idle: Idle | None = None,
 ) -> None:
     """Serve the runs below `roots` until the process is interrupted.
 
@@ -24,8 +47,9 @@ def serve(
         roots: Paths or URLs.
         host: Address to listen on.
         port: Port; None: 8642, or the next that is free.
-        token: Secret that each request must carry; "": none on this machine alone, else a new one.
-        on_ready: Called with the URL once it answers.
+        tokens: Secrets, one of which each request must carry; none: no token on this machine alone, else new ones.
+        on_ready: Called with its addresses once it answers.
+        idle: Ends it; None: it does not end.
 
     Raises:
         SettingsError: The extra is not installed, or the address cannot be used.
@@ -37,23 +61,36 @@ def serve(
     except ModuleNotFoundError:
         raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
-    port = listening.getsockname()[1]
-    alone = is_loopback(host)
-    token = token or ("" if alone else secrets.token_urlsafe(24))
-    shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    name = f"[{shown_host}]" if ":" in shown_host else shown_host
-    url = f"http://{name}:{port}/{f'?token={token}' if token else ''}"
-    app = application(roots, hosts=hosts_of(host), token=token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False,
-                                           timeout_graceful_shutdown=1))
-    started = server.startup
+    tokens = tokens or (() if is_loopback(host) else new_tokens())
+    links = _links(host, listening.getsockname()[1], tokens)
+    app = application(roots, hosts=hosts_of(host), tokens=tokens)
+    server = uvicorn.Server(uvicorn.Config(idle.watching(app) if idle else app, log_level="warning", access_log=False,
+                                           server_header=False, timeout_graceful_shutdown=1))
+    started, ticked = server.startup, server.on_tick
+
+    noted = ExitStack()
 
     async def startup(sockets: list[socket.socket] | None = None) -> None:
         await started(sockets)
-        on_ready(url)
+        noted.enter_context(Registry().entered(Studio(links.page, roots_shown(roots))))
+        on_ready(links)
 
-    server.startup = startup  # type: ignore[method-assign]  # it has no hook for this
-    server.run(sockets=[listening])
+    async def on_tick(counter: int) -> bool:
+        over = idle is not None and counter % _TICKS_A_MINUTE == 0 and await asyncio.to_thread(idle.is_over)
+        return await ticked(counter) or over
+
+    server.startup = startup  # type: ignore[method-assign]  # it has no hooks for these
+    server.on_tick = on_tick  # type: ignore[method-assign]
+    with noted:
+        server.run(sockets=[listening])
+
+
+def _links(host: str, port: int, tokens: Sequence[Token]) -> Links:
+    shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    page = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{port}/"
+    links = {token.role: f"{page}?token={quote(token.secret, safe='')}" for token in reversed(tokens)}
+    reader = links.get(Role.READER, "")
+    return Links(page, links.get(Role.WRITER, reader) or page, reader)
 
 
 def is_loopback(host: str) -> bool:

@@ -112,6 +112,7 @@ class Runs:
 
     runs: tuple[RunRow, ...]
     roots: tuple[str, ...]
+    problems: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class Search:
     count: int
     columns: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
+    hints: tuple[str, ...]
+    indexing: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +200,12 @@ SHAPES: Mapping[str, type | Shape] = {
         "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
         "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
     }, optional=frozenset({"mean_at", "means", "mean_counts"})),
-    "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})), "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
+    "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})),
+    "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
-    "RunRow": Shape(RunRow, {"key": str}),
+    "RunRow": Shape(RunRow, {"key": str, "starred": bool}, optional=frozenset({"starred"})),
     "Job": Shape(JobReport, {"is_over": bool}),
     "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...]}),
     "Remedy": Shape(Remedy, {"direction": Literal["up", "down"] | None}),

@@ -225,6 +225,20 @@ def test_a_whole_tensor_comes_back(workshop: Any, make_records: MakeRecords) -> 
         run.tensor(WEIGHT, 1)
 
 
+def test_all_tensors_of_a_key_come_by_step(workshop: Any, make_records: MakeRecords) -> None:
+    def saved(value: float) -> dict[Key, RawTensor]:
+        return {WEIGHT: RawTensor("float32", (), np.float32(value).tobytes())}
+
+    workshop.finished(make_records(0, tensors=saved(1.0)), make_records(1), make_records(2, tensors=saved(3.0)),
+                      make_records(3, 2, mode=Mode.EVAL, tensors=saved(4.0)))
+    run = workshop.run()
+
+    assert {step: float(array) for step, array in run.tensors(WEIGHT).items()} == {0: 1.0, 2: 3.0}
+    assert list(run.tensors(WEIGHT, mode="eval")) == [2]
+    assert list(run.tensors(WEIGHT, steps={2})) == [2]
+    assert run.tensors("weight:other") == {}
+
+
 def test_a_tensor_whose_file_is_gone_is_named(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0, tensors={WEIGHT: RawTensor("float32", (1,), bytes(4))}))
     (name,) = workshop.names("tensors")

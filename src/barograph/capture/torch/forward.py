@@ -26,6 +26,7 @@ from barograph.capture.torch.recomputation import gets_gradients
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
+    from barograph.capture.torch.probe import TorchProbe
     from barograph.capture.torch.recorder import TorchRecorder
 
 _STEPS_ALONE = 10
@@ -44,6 +45,7 @@ class ForwardRecorder:
         outputs, losses, facts, data: Record outputs, losses, facts and inputs.
         feeding: Knows whether checkpoints are saved.
         recorder: Keeps inputs of steps; None: off.
+        probe: Stores outputs of a layer at evaluations.
 
     Attributes:
         hooks: See above.
@@ -67,8 +69,10 @@ class ForwardRecorder:
         data: DataRecorder,
         feeding: Feeding,
         recorder: TorchRecorder | None,
+        probe: TorchProbe,
     ) -> None:
         self.hooks = hooks
+        self._probe = probe
         self.seen = self.observes_evaluation = False
         self.observes_always = only
         self._session = hooks.session
@@ -174,7 +178,7 @@ class ForwardRecorder:
         self.observe_evaluation(mode)
 
     def observe_evaluation(self, mode: Mode) -> None:
-        if self._data.asked_in_evaluations:
+        if self._data.asked_in_evaluations or self._probe.on:
             # Also if nothing of it is recorded now: only the passes show which data it uses.
             self._phase.evaluation_mask_for(mode)
             self.observes_evaluation = True
@@ -182,7 +186,7 @@ class ForwardRecorder:
 
     def gradients_turned_off(self) -> None:
         """Start observing, because an evaluation may follow."""
-        if not (self.observing or self._place.busy) and self._facts.wants_to_observe():
+        if not (self.observing or self._place.busy) and (self._probe.on or self._facts.wants_to_observe()):
             self._observe()
 
     @entry_point("hooking into an evaluation")
@@ -235,6 +239,8 @@ class ForwardRecorder:
     def _asks_nothing_inside(self, module: nn.Module) -> bool:
         # Other hooks would recompile a compiled model; replicas of a parallel one are observed separately.
         is_asked = self._place.mode is not None and self._place.mask
+        if self._probe.looks_inside:
+            return False
         return not (is_asked or self._outputs.always or isinstance(module, nn.DataParallel))
 
     @entry_point("starting a forward pass")
@@ -264,6 +270,8 @@ class ForwardRecorder:
         else:
             phase.evaluation_calls(root, self._data.loaders.take_evaluated(), _rows(args))
             mask = phase.evaluation_mask_for(mode)
+            if self._probe.on and mode is Mode.EVAL and not getattr(module, "_is_replica", False):
+                self._probe.begins(module, root, args, phase.evaluation)
         self._facts.forward(root, mode, mask)
         place.take(mask if mask and self._outputs.asked(mask) else 0,
                    mask if self._data.asked(mask, training=mode is Mode.TRAIN) else 0)
@@ -338,6 +346,8 @@ class ForwardRecorder:
             self._session.progress.times.forward.ended()
             if self._recorder is not None:
                 self._recorder.forward_ended(module, args, kwargs)
+        if self._probe.looks_inside and place.mode is Mode.EVAL:
+            self._probe.module_ended(module, args, output)
         if place.mode is not None and (place.mask or module is place.root):
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
@@ -375,6 +385,8 @@ class ForwardRecorder:
                 self._feed(module, (), kwargs, mode)
             for path, loss in self._outputs.losses_of(module, output):
                 self._losses.add(path, loss, buffer)
+            if self._probe.on and mode is Mode.EVAL:
+                self._probe.ended(module, args, kwargs, output)
         if mask:
             self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)
 

@@ -40,6 +40,7 @@ from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.parameters import ParameterRecorder
 from barograph.capture.torch.phase import Phase
+from barograph.capture.torch.probe import TorchProbe
 from barograph.capture.torch.read import Reader
 from barograph.capture.torch.recorders import Recorders
 from barograph.capture.torch.scaler_listener import ScalerListener
@@ -49,6 +50,7 @@ from barograph.capture.torch.withholding import Withholding
 from barograph.capture.torch.wrappers import Listeners, Wrappers
 from barograph.measures import native
 from barograph.model.actions import ActionName
+from barograph.model.probe import ProbeSettings
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.runs.state.control import Request
@@ -87,10 +89,13 @@ class TorchIntegration:
         self._phase = phase = Phase(session, names, self._allowance)
         self._recorders = recorders = self._begin_recorders()
         self._recorder = recorder = self._begin_recorder()
+        self._probe = TorchProbe(hooks, names, session.settings.probe)
+        phase.before_evaluation_ends.append(self._probe.evaluation_ends)
         self.feeding = Feeding(hooks, names, optimizers, recorders.data.loaders, recorder)
         self._forwards = forwards = ForwardRecorder(
             hooks, names, optimizers, phase, only=only, outputs=recorders.outputs, losses=recorders.losses,
-            facts=recorders.facts, data=recorders.data, feeding=self.feeding, recorder=recorder)
+            facts=recorders.facts, data=recorders.data, feeding=self.feeding, recorder=recorder,
+            probe=self._probe)
         self._light = light = LightSteps(session, recorders.facts.miss_backward, phase.take_collected)
         session.collect_with(light)
         self._bounds = bounds = StepBounds(session, optimizers, phase, recorders, forwards, self.feeding, recorder)
@@ -111,7 +116,7 @@ class TorchIntegration:
                 withholding=withholding, recorder=recorder))
         self._listeners = Listeners(
             losses=LossListener(hooks, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
-                                bounds=bounds, hand_steps=hand_steps, recorder=recorder),
+                                bounds=bounds, hand_steps=hand_steps, recorder=recorder, probe=self._probe),
             clipping=ClippingListener(hooks, phase, parameters=recorders.parameters, forwards=forwards, light=light,
                                       recorder=recorder),
             scaler=ScalerListener(hooks, optimizers, self.stepping, bounds=bounds, facts=recorders.facts,
@@ -210,6 +215,18 @@ class TorchIntegration:
     def let_script_end_steps(self, explicit_steps: bool) -> None:
         """Let the script end steps, or optimizers."""
         self.session.script.end_steps(explicit_steps)
+
+    def observe(self, settings: ProbeSettings, given: Any) -> None:
+        """Store outputs of a layer at evaluations.
+
+        Args:
+            settings: Which samples and layer.
+            given: Samples of the script; None: those of the evaluation data.
+
+        Raises:
+            SettingsError: `given` holds no samples.
+        """
+        self._probe.observe(settings, given)
 
     # Evaluations
 

@@ -20,6 +20,7 @@ from barograph.capture.torch.step_bounds import StepBounds
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
+    from barograph.capture.torch.probe import TorchProbe
     from barograph.capture.torch.recorder import TorchRecorder
 
 
@@ -36,6 +37,7 @@ class LossListener:
         bounds: Ends steps.
         hand_steps: Detects steps without an optimizer.
         recorder: Keeps inputs of steps; None: off.
+        probe: Stores outputs of a layer at evaluations.
 
     Attributes:
         hooks: See above.
@@ -44,8 +46,10 @@ class LossListener:
     def __init__(
         self, hooks: HookState, phase: Phase, light: LightSteps, *, recorders: Recorders, forwards: ForwardRecorder,
         feeding: Feeding, bounds: StepBounds, hand_steps: HandStepRecorder, recorder: TorchRecorder | None,
+        probe: TorchProbe,
     ) -> None:
         self.hooks = hooks
+        self._probe = probe
         self._session = hooks.session
         self._place = hooks.place
         self._phase = phase
@@ -174,6 +178,8 @@ class LossListener:
             if not self._forwards.observing:
                 self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
             self._phase.note_loss(mode)
+            if self._probe.on:
+                self._probe.loss_returned(name, args, kwargs)
         buffer = self._phase.buffer_of(mode)
         # Checks that know the usual level of a mean must not use a sum over samples or tokens.
         self._losses.add(recorded_name(name, args, kwargs), loss, buffer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,8 +12,8 @@ from barograph.cli.options import tags_from
 from barograph.cli.printing import Printer
 from barograph.experiments.catalog import UNDO_DAYS
 from barograph.experiments.component import Component
+from barograph.experiments.editing import Edit
 from barograph.experiments.item import Item
-from barograph.model.items import Entry, Verb
 from barograph.watch.figures import figure, local_time, size
 
 _FACTS = ("state", "message", "description", "hypothesis", "place", "command", "repository", "branch", "commit", "host",
@@ -38,7 +38,9 @@ def mark(
     item = catalog.deleted(target) if restore else catalog.item(target)
     if rename is not None:
         catalog.rename(item, rename)
-    catalog.tell(_entries(item, tag, untag, star, archive, description, note))
+    catalog.tell(Edit(description=description, note=note, starred=star, archived=archive,
+                      tags={**dict.fromkeys(untag or ()), **(tags_from(tag) or {})})
+                 .entries(item.uid, time_unix=catalog.time_after([item])))
     if delete:
         gone = catalog.delete(item, cascade=cascade)
         printer.line(f"Deleted: {_named(gone)}. To undo within {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
@@ -57,21 +59,6 @@ def mark(
 def _named(items: Sequence[Item]) -> str:
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return ", ".join(f"{one.kind} {one.name}" for one in items[:_NAMED]) + more
-
-
-def _entries(
-    item: Item, tag: Sequence[str] | None, untag: Sequence[str] | None, star: bool | None, archive: bool | None,
-    description: str | None, note: str | None,
-) -> Iterator[Entry]:
-    tags: dict[str, str | None] = {**dict.fromkeys(untag or ()), **(tags_from(tag) or {})}
-    if tags:
-        yield Entry(item.uid, Verb.TAG, tags)
-    said = {"starred": star, "archived": archive, "description": description}
-    fields = {name: value for name, value in said.items() if value is not None}
-    if fields:
-        yield Entry(item.uid, Verb.SET, fields)
-    if note:
-        yield Entry(item.uid, Verb.NOTE, {"text": note})
 
 
 def _print(printer: Printer, item: Item, *, as_json: bool) -> None:

@@ -63,7 +63,7 @@ def write_interactive(place: str, out: Path | None) -> None:
     data = run_as_file(run.url, title=run.manifest.name, saved_unix=SystemClock().unix()).encode()
     write_whole(file, data)
     printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
-    tell_damage(run, place)
+    print_damage(run, place)
 
 
 def default_name(place: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ def command(
                                                      "addresses, it needs a token.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port. Default: 8642, or the next free "
                                                                               "one. 0: any free one.")] = None,
+    tokens: Annotated[Path | None, typer.Option("--tokens", metavar="FILE", help="Accept these tokens. Each line has a "
+                                                                                 "role, a name and a token: writer ann "
+                                                                                 "TOKEN, or reader bob TOKEN.")] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
@@ -23,8 +27,9 @@ def command(
 
     Serves a page until Ctrl-C: what is wrong, since which step, what to do. Running trainings are shown live.
 
-    Other machines can connect with --host 0.0.0.0. They need the token in the printed link; $BAROGRAPH_STUDIO_TOKEN
-    sets it. Put a proxy with TLS in front of it outside a trusted network.
+    Other machines can connect with --host 0.0.0.0. They need a token: that of a writer also allows edits.
+    $BAROGRAPH_STUDIO_TOKEN and $BAROGRAPH_STUDIO_READER_TOKEN set them; --tokens gives each person one. Put a proxy
+    with TLS in front of it outside a trusted network.
 
     Examples:
 
@@ -36,4 +41,5 @@ def command(
     from barograph.cli.inspect.studio_page import show_studio
     from barograph.runs.state.places import root_place
 
-    show_studio(roots or [root_place(None)], host=host, port=port, open_browser=open_browser, as_json=as_json)
+    show_studio(roots or [root_place(None)], host=host, port=port, tokens=tokens, open_browser=open_browser,
+                as_json=as_json)

@@ -10,16 +10,19 @@ from pathlib import Path
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Printer
 from barograph.errors import SettingsError
-from barograph.web.server import serve
+from barograph.web.server import Links, serve
+from barograph.web.tokens import Role, Token, checked_secret, tokens_from_file
 
-TOKEN_VARIABLE = "BAROGRAPH_STUDIO_TOKEN"
+TOKEN_VARIABLE, READER_VARIABLE = "BAROGRAPH_STUDIO_TOKEN", "BAROGRAPH_STUDIO_READER_TOKEN"
 
 
-def show_studio(roots: Sequence[str], *, host: str, port: int | None, open_browser: bool, as_json: bool) -> None:
+def show_studio(
+    roots: Sequence[str], *, host: str, port: int | None, tokens: Path | None, open_browser: bool, as_json: bool
+) -> None:
     """Serve the web UI until it is interrupted.
 
     Raises:
-        SettingsError: A root does not exist, or the address cannot be used.
+        SettingsError: A root does not exist, the address cannot be used, or a token is invalid.
         StoreError: A root cannot be read.
     """
     for root in roots:
@@ -27,13 +30,23 @@ def show_studio(roots: Sequence[str], *, host: str, port: int | None, open_brows
         if "://" not in root and not Path(root).is_dir():
             raise SettingsError(f"There is no directory {root}. Record a run first: barograph run train.py")
     printer = Printer()
+    known = tokens_from_file(tokens) if tokens is not None else _tokens_of_environment()
 
-    def ready(url: str) -> None:
+    def ready(links: Links) -> None:
         if as_json:
-            printer.json({"url": url})
+            printer.json({"url": links.writer, "reader_url": links.reader or None})
+        elif tokens is not None:
+            printer.line(f"barograph: studio at {links.page} for the tokens of {tokens} (Ctrl-C ends it)")
         else:
-            printer.line(f"barograph: studio at {url} (Ctrl-C ends it)")
+            printer.line(f"barograph: studio at {links.writer} (Ctrl-C ends it)")
+            if links.reader and links.reader != links.writer:
+                printer.line(f"barograph: read only at {links.reader}")
         if open_browser and os.environ.get("DISPLAY", "") + os.environ.get("WAYLAND_DISPLAY", ""):
-            webbrowser.open(url)
+            webbrowser.open(links.page if tokens is not None else links.writer)
 
-    serve(roots, host=host, port=port, token=os.environ.get(TOKEN_VARIABLE, ""), on_ready=ready)
+    serve(roots, host=host, port=port, tokens=known, on_ready=ready)
+
+
+def _tokens_of_environment() -> list[Token]:
+    said = ((TOKEN_VARIABLE, Role.WRITER), (READER_VARIABLE, Role.READER))
+    return [Token(checked_secret(secret), role) for name, role in said if (secret := os.environ.get(name, ""))]

@@ -11,7 +11,7 @@ from barograph.cli.record import run
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
-_NOT_OF_JOBS = ("command", "to", "live", "as_json", "checkpoint", "config")
+_NOT_OF_JOBS = ("command", "to", "studio", "live", "as_json", "checkpoint", "config")
 
 
 def _own(

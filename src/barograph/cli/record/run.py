@@ -27,6 +27,7 @@ from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.one_line import shown
+from barograph.model.probe import probe_from
 from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
 from barograph.provenance.secrets import Secrets
@@ -104,6 +105,22 @@ def command(
                                           "every=100 (steps), 10min. More options: [checkpoints] in the settings "
                                           "file."),
     ] = None,
+    probe: Annotated[
+        int | None,
+        typer.Option(metavar="SAMPLES", help="At each evaluation, store the outputs of one layer for this many samples "
+                                             "of the evaluation data. PyTorch only. More options: [probe] in the "
+                                             "settings file."),
+    ] = None,
+    probe_layer: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Layer whose outputs --probe stores. Default: the input of the last linear "
+                                          "layer."),
+    ] = None,
+    saliency: Annotated[
+        int | None,
+        typer.Option(metavar="SAMPLES", help="Also compute saliency maps of the first samples of the probe at each "
+                                             "evaluation, with additional forward and backward passes. At most 64."),
+    ] = None,
     trace: Annotated[
         bool | None,
         typer.Option("--trace/--no-trace", help="Record which samples each step received, for barograph trace. "
@@ -130,6 +147,10 @@ def command(
     strict: Annotated[
         bool | None, typer.Option("--strict", help="Let Barograph's own errors raise in the script, for debugging.")
     ] = None,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Print a link to the run in the browser. Starts barograph studio for its "
+                                            "place, unless one runs.")
+    ] = False,
     trust: Trust = False,
     live: Live = True,
     as_json: SummaryAsJson = False,
@@ -158,9 +179,12 @@ def command(
         "to": to, "rules": rules, "on_finding": on_finding, "budget": budget, "preset": preset, "strict": strict,
         "findings_to": findings_to, "trace": trace, "origin": origin, "allow": allow, "notify": notify,
         "experiment": experiment, "trial": trial, "tag": tag, "set_": set_, "config": config, "record": record,
-        "capsule_on": capsule_on, "checkpoint": checkpoint, "trust": trust,
+        "capsule_on": capsule_on, "checkpoint": checkpoint, "trust": trust, "probe": probe,
+        "probe_layer": probe_layer, "saliency": saliency,
     })
     settings_file = config or default_config()
+    if studio and as_json:
+        raise typer.BadParameter("--studio and --json cannot be combined: the link would be among the JSON")
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory cannot be shared by two processes. Give --to a directory or a bucket.")
     preset_named(settings.preset)
@@ -177,6 +201,8 @@ def command(
     words = Secrets(os.environ).hide_words(command)
     claim = claim_run(store, new_manifest(settings, command=words, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
+    if studio:
+        _start_studio(store.url)
     end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
                       settings_file=whole_path(settings_file)))
 
@@ -204,6 +230,11 @@ def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = Non
     if typed["capsule_on"] is not None:
         settings = replaced(settings, recorder=replace(settings.recorder or RecorderSettings(),
                                                        capsule_on=names_from(typed["capsule_on"])))
+    asked = {"samples": typed.get("probe"), "layer": typed.get("probe_layer"), "saliency": typed.get("saliency")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if asked:
+        base = settings.probe.to_json() if settings.probe else {}
+        settings = replaced(settings, probe=probe_from("probe", {**base, **asked}))
     return settings
 
 
@@ -214,6 +245,15 @@ def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
     from barograph.watch.addressing import recipients_of
 
     return recipients_of(settings)
+
+
+def _start_studio(url: str) -> None:
+    from barograph.companions import start_studio_at
+
+    try:
+        start_studio_at(url, 2)
+    except OSError as error:
+        print(f"barograph: no studio: {error}", file=sys.stderr, flush=True)
 
 
 def _program(command: list[str]) -> str:

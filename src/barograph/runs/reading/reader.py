@@ -69,6 +69,8 @@ CURVE_POINTS = 2000
 
 Found = TypeVar("Found")
 
+_OF_TENSORS = ("attempt", "worker", "chunk", "tick", "step", "tensor", "shard", "whole")
+
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
 
@@ -374,11 +376,34 @@ class RunReader:
             DamagedChunk: The tensor's file is damaged or missing.
         """
         wanted = _key(key)
-        query = _query(wanted, mode, optimizer, step, step + 1)
-        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor", "shard", "whole"), worker)
+        table = self._records.table(_query(wanted, mode, optimizer, step, step + 1), _OF_TENSORS, worker)
         rows = table.filter(table["tensor"]).to_pylist()
         if not rows:
             raise self._not_at(wanted, step, optimizer, "saved whole")
+        return self._saved_in(rows, wanted, step, worker)
+
+    def tensors(
+        self, key: Key | str, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None, steps: Collection[int] | None = None,
+    ) -> dict[int, NDArray[Any]]:
+        """Return the saved tensors of a key by step, in ascending order; {} if none was saved.
+
+        Args:
+            key, mode, worker, optimizer: As for `tensor`.
+            steps: Only these steps. None: all.
+
+        Raises:
+            UnknownWorker, SplitTensor, DamagedChunk: As for `tensor`.
+        """
+        wanted = _key(key)
+        table = self._records.table(_query(wanted, mode, optimizer), _OF_TENSORS, worker)
+        rows: dict[int, list[dict[str, Any]]] = {}
+        for row in table.filter(table["tensor"]).to_pylist():
+            if steps is None or row["step"] in steps:
+                rows.setdefault(row["step"], []).append(row)
+        return {step: self._saved_in(rows[step], wanted, step, worker) for step in sorted(rows)}
+
+    def _saved_in(self, rows: Sequence[dict[str, Any]], wanted: Key, step: int, worker: str | None) -> NDArray[Any]:
         row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
         array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
         if row["shard"] and worker is None and array.size != row["whole"]:

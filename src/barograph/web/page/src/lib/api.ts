@@ -1,6 +1,8 @@
+import { session } from "./session.svelte";
+
 /** Answers of the server. An answer that did not change travels as its version alone. */
 import { waits } from "./busy.svelte";
-import { inNotebook, reply, type Reply } from "./source";
+import { inNotebook, reply, savedMs, type Reply } from "./source";
 
 export class Failed extends Error {
   constructor(message: string, readonly status: number) {
@@ -40,9 +42,11 @@ export async function get<T>(name: string, query: Query = {}, signal?: AbortSign
     answered();
   }
   if (answer.status === 304 && before) return before.data as T;
+  if (answer.status === 401) session.needsToken = true;
   if (answer.status !== 200) throw new Failed(messageOf(answer.text), answer.status);
   if (before?.version && before.version === answer.version) return before.data as T;
   const data = JSON.parse(answer.text) as T;
+  if (name === "marks" && (inNotebook || savedMs !== null)) (data as { may_edit: boolean }).may_edit = false; // nobody takes edits
   known.delete(url); // the newest is the last
   known.set(url, { version: answer.version, data });
   if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);

@@ -70,51 +70,70 @@ function askParent(url: string, version: string, signal?: AbortSignal): Promise<
   });
 }
 
-/** Parameters that choose a part of an answer: the saved one has all of it, or the part that was shown. */
-const PARTIAL = new Set(["points", "from", "to", "limit", "offset", "step"]);
+/** Parameters that choose a part of an answer, or how it is drawn: the saved one has all of it, or the part that was shown. */
+const PARTIAL = new Set(["points", "from", "to", "limit", "offset", "step", "smooth", "logx"]);
+const CHOOSING: Record<string, readonly string[]> = { charts: ["search", "pin"] };
 type Asked = { name: string; query: URLSearchParams };
-type Drawn = { name: string; steps: number[]; times: number[]; values: unknown[] };
+type Drawn = { name: string; steps: number[]; times?: number[]; positions?: number[]; values: unknown[] };
+type Lines = { lines: Drawn[]; missing: string[] };
+type Charts = { count: number; charts: { title: string; names: string[] }[]; pinned: number };
 
 const parsed = (url: string): Asked => ({ name: url.replace(/^api\//, "").split("?", 1)[0]!, query: new URLSearchParams(url.split("?")[1] ?? "") });
-const whole = ({ name, query }: Asked): string => JSON.stringify([name, [...query].filter(([part]) => !PARTIAL.has(part)).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))]);
+const whole = ({ name, query }: Asked): string => JSON.stringify([name, [...query]
+  .filter(([part, value]) => value && !PARTIAL.has(part) && !CHOOSING[name]?.includes(part)).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))]);
 
 function find(url: string): Reply {
-  const asked = parsed(url), same = whole(asked);
+  const asked = parsed(url), same = whole(asked), exact = answers[url];
   let best: unknown, distance = Infinity;
-  for (const [other, data] of Object.entries(answers)) {
+  for (const [other, data] of exact === undefined ? Object.entries(answers) : []) {
     const candidate = parsed(other);
-    if (other !== url && whole(candidate) !== same) continue;
-    const far = other === url ? -1 : [...PARTIAL].reduce((sum, part) => sum + Math.abs(Number(asked.query.get(part) ?? 0) - Number(candidate.query.get(part) ?? 0)), 0);
+    if (whole(candidate) !== same) continue;
+    const far = [...PARTIAL].reduce((sum, part) => sum + Math.abs(Number(asked.query.get(part) ?? 0) - Number(candidate.query.get(part) ?? 0)), 0);
     if (far < distance) [best, distance] = [data, far];
   }
-  if (best === undefined && asked.name === "curves") best = composed(asked.query);
-  if (best === undefined) return { status: 404, version: "", text: JSON.stringify({ error: "This file does not contain this part of the page." }) };
-  return { status: 200, version: same, text: JSON.stringify(distance < 0 ? best : within(best, asked.query)) };
+  if (asked.name === "lines" || asked.name === "curves") best ??= composed(asked);
+  const text = JSON.stringify(exact ?? chosen(within(best, asked.query), asked));
+  if (text === undefined) return { status: 404, version: "", text: JSON.stringify({ error: "This file does not contain this part of the page." }) };
+  return { status: 200, version: same, text };
 }
 
 /** Compose the lines of a chart from the lines of all saved charts. */
-function composed(query: URLSearchParams): unknown {
+function composed({ name, query }: Asked): unknown {
+  if (query.has("x")) return undefined; // the saved lines are over the steps
   const lines = new Map<string, Drawn>();
   for (const [url, data] of Object.entries(answers)) {
-    const { name, query: saved } = parsed(url), runs = saved.getAll("run");
-    if (name !== "curves") continue;
-    (runs.length === 1 ? [data as Drawn[]] : (data as Drawn[][])).forEach((found, at) => {
-      for (const line of found) lines.set(`${runs[at]}\n${line.name}`, line);
+    const { name: other, query: saved } = parsed(url), runs = saved.getAll("run");
+    if (other !== name || saved.has("x")) continue;
+    (runs.length === 1 ? [data] : (data as unknown[])).forEach((found, at) => {
+      for (const line of (found as Lines).lines ?? (found as Drawn[])) lines.set(`${runs[at]}\n${line.name}`, line);
     });
   }
-  const found = query.getAll("run").map((run) => query.getAll("name").flatMap((name) => lines.get(`${run}\n${name}`) ?? []));
-  return found.some((several) => several.length) ? (found.length === 1 ? found[0] : found) : undefined;
+  const names = query.getAll("name");
+  const found = query.getAll("run").map((run) => {
+    const mine = names.flatMap((one) => lines.get(`${run}\n${one}`) ?? []);
+    return name === "curves" ? mine : { lines: mine, missing: names.filter((one) => !lines.has(`${run}\n${one}`)) };
+  });
+  return lines.size ? (found.length === 1 ? found[0] : found) : undefined;
 }
 
 /** Leave out the points of lines before `from` and after `to`. */
 function within(data: unknown, query: URLSearchParams): unknown {
-  if (!query.has("from") || !Array.isArray(data)) return data;
-  const from = Number(query.get("from")), to = Number(query.get("to") ?? Infinity);
-  return data.map((item: unknown) => {
-    if (Array.isArray(item)) return within(item, query);
-    const line = item as Drawn;
-    if (!line?.steps) return item;
-    const kept = line.steps.flatMap((step, at) => (step >= from && step < to ? [at] : []));
-    return { ...line, count: kept.length, steps: kept.map((at) => line.steps[at]), times: kept.map((at) => line.times?.[at]), values: kept.map((at) => line.values[at]) };
-  });
+  if (!query.has("from") || !data) return data;
+  if (Array.isArray(data)) return data.map((item: unknown) => within(item, query));
+  if ((data as Lines).lines) return { ...data, lines: (data as Lines).lines.map((line) => within(line, query)) };
+  const line = data as Drawn, from = Number(query.get("from")), to = Number(query.get("to") || Infinity);
+  if (!line.steps) return data;
+  const kept = line.steps.flatMap((step, at) => (step >= from && step <= to ? [at] : []));
+  const only = <T>(list: T[] | undefined): T[] | undefined => list && (list.length ? kept.map((at) => list[at]!) : list);
+  return { ...line, count: kept.length, steps: only(line.steps), times: only(line.times), positions: only(line.positions), values: only(line.values) };
+}
+
+/** Choose the charts that a search names, pinned ones first. */
+function chosen(data: unknown, { name, query }: Asked): unknown {
+  if (name !== "charts" || !data) return data;
+  if (Array.isArray(data)) return data.map((item: unknown) => chosen(item, { name, query }));
+  const pattern = new RegExp(query.get("search") ?? "", "i"), pinned = query.getAll("pin");
+  const charts = (data as Charts).charts.filter((chart) => chart.names.some((one) => pattern.test(one)));
+  const first = charts.filter(({ title }) => pinned.includes(title));
+  return { count: charts.length, charts: [...first, ...charts.filter((chart) => !first.includes(chart))], pinned: first.length };
 }

@@ -548,6 +548,7 @@ export type RunRow = {
   command: string[];
   problems: string[];
   key: string;
+  starred?: boolean;
 };
 
 /** State of a run, from the workers of its newest attempt. */
@@ -557,6 +558,7 @@ export type RunState = "starting" | "running" | "finished" | "stopped" | "failed
 export type Runs = {
   runs: RunRow[];
   roots: string[];
+  problems: unknown[];
 };
 
 /** A page of the runs that match a search. */
@@ -564,6 +566,8 @@ export type Search = {
   count: number;
   columns: string[];
   rows: Record<string, unknown>[];
+  hints: string[];
+  indexing: unknown;
 };
 
 /** How bad a finding is. */

@@ -1,0 +1,49 @@
+"""What is damaged, newer or somewhere else is named, and everything else is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.web.app import application
+from web_client import Client
+
+
+def test_a_run_of_a_newer_barograph_is_named_and_the_others_are_shown(client: Client, root: Path) -> None:
+    path = root / "first" / MANIFEST
+    path.write_bytes(sealed({**unsealed(path.read_bytes(), MANIFEST), "format": 99}))
+
+    answer = client.get("/api/run?run=0/first")
+    rows = {run["key"]: run for run in client.get("/api/runs").json["runs"]}
+
+    assert (answer.status, answer.json["type"]) == (501, "NewerFormat"), answer.json
+    assert rows["0/first"]["problems"] != []
+    assert rows["0/group/second"]["problems"] == []
+    assert client.get("/api/run?run=0/group/second").status == 200
+
+
+def test_a_damaged_chunk_is_named_and_the_rest_of_the_run_is_drawn(client: Client, root: Path) -> None:
+    chunk = next(path for path in sorted((root / "first").rglob("*")) if path.suffix == ".parquet")
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    chunk.write_bytes(bytes(data))
+
+    run = client.get("/api/run?run=0/first")
+    together = client.get("/api/curves?run=0/group/second&name=loss")
+
+    assert run.status == 200
+    assert "damaged" in json.dumps(run.json)
+    assert together.status == 200
+    assert client.get("/api/marks?run=0/first").status == 200
+
+
+def test_two_studios_on_one_place_see_each_others_edits(client: Client, root: Path) -> None:
+    other = Client(application([str(root)], hosts=["127.0.0.1"]))
+    seen = other.get("/api/marks?run=0/first").json["version"]
+    client.post("/api/edit", {"run": "0/first", "changes": {"name": "best"}})
+
+    assert other.get("/api/marks?run=0/first").json["name"] == "best"
+    late = other.post("/api/edit", {"run": "0/first", "changes": {"name": "mine"}, "version": seen})
+    assert late.status == 409

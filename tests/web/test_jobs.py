@@ -1,0 +1,99 @@
+"""Jobs in the page: the queue, what happened to each, and its output while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_history import MOST_CHARS
+from barograph.jobs.job_log import EVENTS, EventLog, log_folder
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.submission import Submission, write_submission
+from barograph.model.clock import ManualClock
+from barograph.store.urls import store_from_url
+from web_client import Client
+
+
+class Queue:
+    """Jobs below the served root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.clock, self.number = root, ManualClock(unix=1_795_000_000.0), 0
+
+    def add(self, name: str, *events: tuple[str, dict[str, Any]]) -> Any:
+        store = store_from_url(str(self.root / name))
+        write_submission(store, Submission(name, JobSpec(("train.py",), instances=2)))
+        log = EventLog(store, EVENTS, clock=self.clock.unix)
+        log.append("submitted")
+        for kind, data in events:
+            self.clock.advance(60)
+            log.append(kind, **data)
+        self.number += 1
+        JobsHome().add(JobRecord(name, store.url, self.number, "local"), {})
+        return store
+
+
+RUNNING = (("starting", {"attempt": 0}), ("started", {"index": 0, "handle": {}}),
+           ("started", {"index": 1, "handle": {}}))
+
+
+@pytest.fixture
+def queue(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    return Queue(root)
+
+
+def test_jobs_have_their_place_in_the_queue_and_the_link_to_their_run(client: Client, queue: Queue) -> None:
+    queue.add("digits", *RUNNING)
+    queue.add("wide")
+    queue.add("deep", ("waiting", {"reason": "2 CPUs are free; it needs 8."}))
+    (queue.root.parent / "home" / "jobs" / "odd.json").write_text("{")
+
+    jobs = {job["name"]: job for job in client.get("/api/jobs").json}
+
+    assert {name: (job["queue"], job["run"]) for name, job in jobs.items()} == {
+        "odd": (None, None), "digits": (None, "0/digits"), "wide": (1, None), "deep": (2, None)}
+    assert "is damaged" in jobs["odd"]["reason"]
+    assert jobs["deep"]["reason"] == "2 CPUs are free; it needs 8."
+
+
+def test_what_happened_to_a_job_is_told_in_order(client: Client, queue: Queue) -> None:
+    queue.add("digits", *RUNNING, ("notice", {"reason": "spot capacity"}),
+              ("ended", {"index": 1, "outcome": "interrupted", "reason": "Taken away.", "exit_code": None}),
+              ("requeued", {"cause": "interrupted", "reason": "An instance was taken away."}),
+              ("starting", {"attempt": 1}), ("resumed", {"index": 0, "steps": 40, "repeated": 3}),
+              ("over", {"phase": "failed", "reason": "The script failed.", "exit_code": 1}))
+
+    job = client.get("/api/job?name=digits").json
+
+    assert [(moment["text"], moment["attempt"]) for moment in job["history"]] == [
+        ("Submitted.", -1), ("Attempt 1 starts.", 0), ("algo-1 started.", 0), ("algo-2 started.", 0),
+        ("Notice of interruption: spot capacity", 0), ("algo-2 interrupted. Taken away.", 0),
+        ("Queued again: An instance was taken away.", 0), ("Attempt 2 starts.", 1),
+        ("algo-1 resumed after 40 steps; repeats 3.", 1), ("Failed. The script failed.", 1)]
+    assert (job["interruptions"], job["is_over"]) == (1, True)
+
+
+def test_output_grows_while_the_job_runs_and_keeps_its_end(client: Client, queue: Queue) -> None:
+    store = queue.add("digits", *RUNNING)
+    store.put(f"{log_folder(0, 0)}/00000000.log", b"epoch 1\n")
+    first = client.get("/api/job-output?name=digits").json
+    store.put(f"{log_folder(0, 0)}/00000001.log", b"epoch 2\n")
+
+    assert first["instances"][0] == {"instance": "algo-1", "text": "epoch 1\n", "left_out": False}
+    assert first["instances"][1]["text"] == ""
+    assert client.get("/api/job-output?name=digits").json["instances"][0]["text"] == "epoch 1\nepoch 2\n"
+    store.put(f"{log_folder(0, 0)}/00000002.log", b"x" * MOST_CHARS + b"end")
+    last = client.get("/api/job-output?name=digits&attempt=0").json["instances"][0]
+    assert (len(last["text"]), last["text"][-3:], last["left_out"]) == (MOST_CHARS, "end", True)
+
+
+@pytest.mark.parametrize("name", ["other", "../digits", "/etc", "s3://bucket/job", ""])
+def test_no_name_opens_what_is_no_job_of_this_user(client: Client, queue: Queue, name: str) -> None:
+    queue.add("digits")
+    for question in ("job", "job-output"):
+        answer = client.get(f"/api/{question}?name={name}")
+        assert (answer.status, answer.json["type"]) == (404, "UnknownJob")
