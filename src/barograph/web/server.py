@@ -18,7 +18,8 @@ from barograph.web.tokens import Role, Token, new_tokens
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
 _TICKS_A_MINUTE = 600
-_EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+"""What to do if a library is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def serve(
 
         from barograph.web.app import application
     except ModuleNotFoundError:
-        raise SettingsError(_EXTRA) from None
+        raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
     tokens = tokens or (() if is_loopback(host) else new_tokens())
     links = _links(host, listening.getsockname()[1], tokens)
