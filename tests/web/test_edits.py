@@ -134,6 +134,8 @@ def test_a_run_whose_folder_was_removed_is_named_and_the_others_stay(client: Cli
         gone = client.get(f"/api/{question}?run=0/first&name=loss")
         assert (gone.status, "no run" in gone.json["error"]) == (404, True)
     assert names(client) == ["second"]
+    recorded(root / "first", [7.0])
+    assert client.get("/api/curves?run=0/first&name=loss").json[0]["values"] == [7.0], "another run at the same place"
 
 
 def test_a_root_that_cannot_be_read_is_named_and_the_others_are_listed(
