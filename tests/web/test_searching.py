@@ -134,7 +134,7 @@ def test_a_color_is_stored_as_a_tag_and_removed_again(many: Client, tmp_path: Pa
     ({"uid": "nobody", "color": "#123abc"}, {}, 404),
     ({"uid": "w16-0"}, {}, 400),
     ([], {}, 400),
-    ({"uid": "w16-0", "color": "#123abc"}, {"content-type": "text/plain"}, 400),
+    ({"uid": "w16-0", "color": "#123abc"}, {"content-type": "text/plain"}, 415),
     ({"uid": "w16-0", "color": "#123abc"}, {"origin": "http://evil.example"}, 403),
 ])
 def test_a_wrong_color_changes_nothing(

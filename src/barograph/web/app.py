@@ -21,6 +21,7 @@ from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.indexing import Indexes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
@@ -48,7 +49,8 @@ def application(
     """
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
-    catalogs, secrets = Catalogs(places, clock), Tokens(tokens)
+    indexes, secrets = Indexes(clock), Tokens(tokens)
+    catalogs = Catalogs(places, indexes)
     metrics = Metrics(places, catalogs)
 
     def runs(request: Request) -> Response:
@@ -74,7 +76,7 @@ def application(
                   for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
     routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
-              *RunLists(places, clock).routes(),
+              *RunLists(places, clock, indexes).routes(),
               *charting_routes(opened),
               *edit_routes(places, catalogs, clock),
               *file_routes(places, catalogs),

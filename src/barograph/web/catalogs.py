@@ -8,34 +8,30 @@ from concurrent.futures import TimeoutError as NotYet
 
 from barograph.errors import CatalogUnavailable, UnknownItem, UnknownName
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.handle import catalog_at
 from barograph.experiments.item import Item
 from barograph.experiments.labels import run_at
-from barograph.model.clock import Clock, SystemClock
 from barograph.store.urls import store_from_url
+from barograph.web.indexing import Indexes
 from barograph.web.places import Places
 
-_FRESH_SECS = 2.0
 _PATIENCE_SECS = 5.0
 
 
 class Catalogs:
-    """Opens the catalogs of roots and brings them up to date at most every two seconds.
-
-    The first look at many runs, or the migration of a catalog, takes long; requests do not wait for its end.
+    """Returns catalogs to requests, which do not wait until a catalog is migrated.
 
     Args:
         places: The roots.
-        clock: Decides when.
+        indexes: Opens their catalogs and brings them up to date.
         patience_secs: Longest wait of a request.
     """
 
-    def __init__(self, places: Places, clock: Clock | None = None, *, patience_secs: float = _PATIENCE_SECS) -> None:
+    def __init__(self, places: Places, indexes: Indexes, *, patience_secs: float = _PATIENCE_SECS) -> None:
         self._places = places
-        self._clock = clock or SystemClock()
+        self._indexes = indexes
         self._patience_secs = patience_secs
-        self._open: dict[int, Catalog] = {}
-        self._updates: dict[int, tuple[Future[None], float]] = {}
+        self._known: dict[int, Catalog] = {}
+        self._waits: dict[int, Future[Catalog]] = {}
         self._lock = threading.Lock()
 
     def at(self, number: int) -> Catalog:
@@ -48,13 +44,13 @@ class Catalogs:
         if not 0 <= number < len(self._places.roots):
             raise UnknownName(f"There is no root {number}.")
         try:
-            self._update(number).result(self._patience_secs)
+            self._known[number] = self._wait(number).result(self._patience_secs)
         except NotYet:
-            if number not in self._open:
+            if number not in self._known:
                 place = self._places.roots[number].place
                 raise CatalogUnavailable(f"The catalog of {place} is being read or migrated. Try again in a minute."
                                          ) from None
-        return self._open[number]
+        return self._known[number]
 
     def run(self, key: str) -> tuple[Catalog, Item]:
         """Return a run and its catalog, even if the run is deleted in the catalog.
@@ -84,28 +80,19 @@ class Catalogs:
             raise UnknownItem(f"No item has the ID {uid[:200]!r}.")
         return catalog, item
 
-    def _update(self, number: int) -> Future[None]:
-        """Return the update that runs or that is fresh, else a new one."""
+    def _wait(self, number: int) -> Future[Catalog]:
+        """Return the wait for a catalog that is under way, else a new one."""
         with self._lock:
-            known = self._updates.get(number)
-            now = self._clock.monotonic()
-            if known is not None:
-                update, begun = known
-                is_fresh = update.done() and update.exception() is None and now - begun < _FRESH_SECS
-                if is_fresh or not update.done():
-                    return update
-            update = Future()
-            self._updates[number] = update, now
+            known = self._waits.get(number)
+            if known is not None and not known.done():
+                return known
+            wait = self._waits[number] = Future()
         # A daemon, so that Ctrl-C does not wait for it.
-        threading.Thread(target=self._bring_up_to_date, args=(number, update), name="barograph-catalog",
-                         daemon=True).start()
-        return update
+        threading.Thread(target=self._ask, args=(number, wait), name="barograph-catalog", daemon=True).start()
+        return wait
 
-    def _bring_up_to_date(self, number: int, update: Future[None]) -> None:
+    def _ask(self, number: int, wait: Future[Catalog]) -> None:
         try:
-            catalog = self._open[number] = catalog_at(self._places.roots[number].place)
-            catalog.feed()
+            wait.set_result(self._indexes.catalog(self._places.roots[number]))
         except BaseException as error:  # noqa: BLE001 - those who wait for it raise it
-            update.set_exception(error)
-        else:
-            update.set_result(None)
+            wait.set_exception(error)

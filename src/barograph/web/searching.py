@@ -60,12 +60,13 @@ class RunLists:
     Args:
         places: Where runs are.
         clock: Decides when catalogs are brought up to date.
+        indexes: Their catalogs; None: its own.
     """
 
-    def __init__(self, places: Places, clock: Clock | None = None) -> None:
+    def __init__(self, places: Places, clock: Clock | None = None, indexes: Indexes | None = None) -> None:
         self._places = places
         self._clock = clock or SystemClock()
-        self._indexes = Indexes(clock)
+        self._indexes = indexes or Indexes(clock)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
