@@ -22,6 +22,7 @@ from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.indexing import Indexes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
@@ -99,7 +100,9 @@ def application(
     return Starlette(
         routes=routes,
         middleware=[Middleware(Counting, metrics=metrics, routes=paths),
-                    Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
+                    Middleware(Protection, hosts=hosts, tokens=secrets,
+                               open_paths=[*(route.path for route in page), LOGIN, "/health"]),
+                    Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={BarographError: _failed},
     )
 
