@@ -22,7 +22,6 @@ from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
-from barograph.web.indexing import Indexes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
@@ -81,6 +80,7 @@ def application(
 
     about_runs = [Route(f"/api/{name}", about(question))
                   for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
+    page = page_routes()
     routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, catalogs, clock).routes(),
@@ -94,7 +94,7 @@ def application(
               Route("/api/schema", schema),
               *saving_routes(),
               *change_routes(changes),
-              *about_runs, inside.latent_route(opened), *page_routes(),
+              *about_runs, inside.latent_route(opened), *page,
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     paths = [route.path for route in routes if isinstance(route, Route)]
     return Starlette(
