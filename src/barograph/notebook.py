@@ -7,14 +7,35 @@ from typing import Any
 
 from barograph.errors import SettingsError
 from barograph.experiments.component import Component
+from barograph.experiments.handle import Handle
 from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.jupyter.magic import Magic
+from barograph.jupyter.showing import page_of_item, page_of_run
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
-__all__ = ["LiveView", "load_ipython_extension", "watch"]
+__all__ = ["LiveView", "load_ipython_extension", "show", "watch"]
+
+
+def show(shown: Any) -> Any:
+    """Return the page of a run or an experiment, as in `barograph studio`, for the last line of a cell.
+
+    Charts zoom, layers open, and what is still recorded appears. Without anywidget, or where a notebook is shown
+    without a kernel, it is a picture.
+
+    Args:
+        shown: A path or URL of a run, the result of `barograph.open`, `attach`, `tracking.Run` or `list_runs`, or an
+            `Experiment` or `Trial`.
+
+    Raises:
+        SettingsError: `shown` has no page.
+        NotARun: The path has no run.
+    """
+    if isinstance(shown, Handle) and not isinstance(shown, Component):
+        return page_of_item(shown)
+    return page_of_run(_place(shown))
 
 
 def watch(
@@ -56,5 +77,5 @@ def _place(run: Any) -> str:
         return os.fspath(run)
     place = run.place if isinstance(run, Component) else getattr(run, "url", "")
     if not isinstance(place, str) or not place:
-        raise SettingsError(f"watch needs a run or its path, not {type(run).__name__}.")
+        raise SettingsError(f"Expected a run or its path, not {type(run).__name__}.")
     return place

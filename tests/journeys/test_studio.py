@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import selectors
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,14 +12,14 @@ from typing import Any
 import pytest
 
 from barograph.store.urls import store_from_url
+from chromium import HOSTILE, LONGEST_SECS, Tab, needs_chromium, playwright
+from chromium import browser as browser
 from diary import Diary
 from forking import TORCH
 
 FORKED = TORCH
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-playwright = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = needs_chromium
 
 BODY = '''
 with torch.no_grad():
@@ -30,8 +29,6 @@ with torch.no_grad():
 for number in range(80):
     train_step()
 '''
-HOSTILE = "<img src=x onerror='window.hacked=1'>"
-_LONGEST_SECS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +47,7 @@ def serve(desk: Any, *words: str) -> tuple[Any, str]:
     process = desk.start("barograph", "studio", "runs", "--no-open", *words)
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        text, deadline = b"", time.monotonic() + _LONGEST_SECS
+        text, deadline = b"", time.monotonic() + LONGEST_SECS
         while b"Ctrl-C" not in text:
             assert selector.select(max(0.0, deadline - time.monotonic())), "the server did not start in time"
             data = os.read(process.stdout.fileno(), 4096)
@@ -67,33 +64,6 @@ def url(desk: Any) -> Iterator[str]:
     yield url
     process.terminate()
     process.wait()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"])
-        yield browser
-        browser.close()
-
-
-class Tab:
-    """One tab: what it asked for, what it complained about."""
-
-    def __init__(self, browser: Any, **options: Any) -> None:
-        self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(_LONGEST_SECS * 1000)
-        self.complaints: list[str] = []
-        self.hosts: set[str] = set()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
-
-    def open(self, address: str) -> Any:
-        self.page.goto(address)
-        return self.page
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_whatever_stands_for_a_run_is_taken(small_run: str, shown: Any, tmp_path
     for run in (small_run, Path(small_run), open_run(small_run), component):
         watch(run, display=shown)
     assert len(set(shown.pages)) == 1
-    with pytest.raises(SettingsError, match="watch needs a run or its path, not int"):
+    with pytest.raises(SettingsError, match="Expected a run or its path, not int"):
         watch(3)
     with pytest.raises(NotARun):
         watch(tmp_path / "nothing")

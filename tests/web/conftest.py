@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barograph.web.app import application
+from diary import finding as finding
 from web_client import Client, recorded
 
 

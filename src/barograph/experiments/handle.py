@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
@@ -147,6 +148,10 @@ class Handle:
         """Return its ancestors ("up"), descendants ("down") or both; arguments and errors as in `lineage_of`."""
         return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth, kinds=kinds,
                                                 since_unix=since_unix))
+
+    def show(self) -> Any:
+        """Return its page for the last line of a notebook cell, see `barograph.notebook.show`."""
+        return importlib.import_module("barograph.notebook").show(self)  # above this package
 
     def delete(self, *, cascade: bool = False) -> None:
         """Delete the item; `restore` brings it back within some days.

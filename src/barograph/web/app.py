@@ -17,10 +17,12 @@ from barograph.model.clock import Clock
 from barograph.web import inside
 from barograph.web.answers import error_answer, json_answer
 from barograph.web.catalogs import Catalogs
+from barograph.web.changes import Changes, change_routes
 from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.indexing import Indexes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
@@ -31,7 +33,10 @@ from barograph.web.places import Places
 from barograph.web.posting import post, text_in
 from barograph.web.protection import LOGIN, Protection, login
 from barograph.web.questions import QUESTIONS, Question
+from barograph.web.saving import saving_routes
+from barograph.web.schema import schema_of
 from barograph.web.searching import RunLists
+from barograph.web.shapes import SHAPES
 from barograph.web.tokens import Token, Tokens
 
 
@@ -48,6 +53,7 @@ def application(
     """
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
+    changes = Changes(places, on_change=opened.has_changed, clock=clock)
     catalogs, secrets = Catalogs(places, clock), Tokens(tokens)
     metrics = Metrics(places, catalogs)
 
@@ -58,6 +64,9 @@ def application(
 
     def the_roots(request: Request) -> Response:
         return json_answer(request, {"roots": [root.place for root in places.roots]})
+
+    def schema(request: Request) -> Response:
+        return json_answer(request, schema_of(SHAPES))
 
 
     def about(question: Question) -> Any:
@@ -82,13 +91,18 @@ def application(
               *job_routes(places),
               metrics.route(),
               *comparing_routes(opened, catalogs),
+              Route("/api/schema", schema),
+              *saving_routes(),
+              *change_routes(changes),
               *about_runs, inside.latent_route(opened), *page_routes(),
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     paths = [route.path for route in routes if isinstance(route, Route)]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Counting, metrics=metrics, routes=paths),
-                    Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
+                    Middleware(Protection, hosts=hosts, tokens=secrets,
+                               open_paths=[*(route.path for route in page), LOGIN, "/health"]),
+                    Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={BarographError: _failed},
     )
 

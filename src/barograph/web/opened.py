@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -38,6 +39,13 @@ class OpenRuns:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._lock = threading.Lock()
 
+    def has_changed(self, key: str) -> None:
+        """Have a run read again by whoever asks next."""
+        with self._lock:
+            opened = self._open.get(key)
+        if opened is not None:
+            opened.read_at = -math.inf
+
     @contextmanager
     def run(self, key: str) -> Iterator[RunReader]:
         """Lend the reader of a run, up to date; one thread has it at a time.
@@ -64,6 +72,6 @@ class OpenRuns:
                 self._open.popitem(last=False)
         with opened.lock:
             if self._clock.monotonic() - opened.read_at > _FRESH_SECS:
+                opened.read_at = self._clock.monotonic()  # before: a change meanwhile is read by the next
                 opened.run.refresh()
-                opened.read_at = self._clock.monotonic()
             yield opened.run

@@ -11,8 +11,9 @@ from starlette.routing import Route
 
 from barograph.web.page_digest import BUILT, DIGEST
 
-_MISSING = ("The page was not built when barograph was installed. That needs Node.js 20 or later, or access to PyPI "
+MISSING = ("The page was not built when barograph was installed. That needs Node.js 20 or later, or access to PyPI "
             "and npm. Install it again where these are.\n")
+"""Why there is no page."""
 
 
 def page_routes() -> list[Route]:
@@ -35,4 +36,4 @@ def _file(path: Path) -> Callable[[Request], Response]:
 
 
 def _missing(request: Request) -> Response:
-    return PlainTextResponse(_MISSING, status_code=503)
+    return PlainTextResponse(MISSING, status_code=503)

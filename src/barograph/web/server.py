@@ -18,7 +18,8 @@ from barograph.web.tokens import Role, Token, new_tokens
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
 _TICKS_A_MINUTE = 600
-_EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
+"""What to do if a library is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,10 @@ def serve(
 
         from barograph.web.app import application
     except ModuleNotFoundError:
-        raise SettingsError(_EXTRA) from None
+        raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
     tokens = tokens or (() if is_loopback(host) else new_tokens())
-    links = _links(host, listening.getsockname()[1], tokens)
+    links = links_of(host, listening.getsockname()[1], tokens)
     app = application(roots, hosts=hosts_of(host), tokens=tokens)
     server = uvicorn.Server(uvicorn.Config(idle.watching(app) if idle else app, log_level="warning", access_log=False,
                                            server_header=False, timeout_graceful_shutdown=1))
@@ -84,7 +85,8 @@ def serve(
         server.run(sockets=[listening])
 
 
-def _links(host: str, port: int, tokens: Sequence[Token]) -> Links:
+def links_of(host: str, port: int, tokens: Sequence[Token]) -> Links:
+    """Return the addresses of a server with these tokens."""
     shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     page = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{port}/"
     links = {token.role: f"{page}?token={quote(token.secret, safe='')}" for token in reversed(tokens)}

@@ -47,6 +47,15 @@ def test_a_page_that_is_there_is_replaced_and_keeps_its_mode(call: Call, healthy
     assert [entry.name for entry in Path().iterdir()] == ["old.html"]
 
 
+def test_the_interactive_page_has_the_run_inside(call: Call, healthy: Path) -> None:
+    said = call("report", healthy, "--interactive", "--out", "page.html")
+
+    assert re.fullmatch(r"Wrote page\.html \(.* KiB\)\. Open it in a browser\.", said.lines[0])
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "<title>ein lauf ü</title>" in page
+    assert 'id="answers">H4sI' in page
+
+
 def test_a_link_stays_a_link(call: Call, healthy: Path) -> None:
     Path("real.html").write_text("old")
     Path("link.html").symlink_to("real.html")

@@ -15,6 +15,10 @@ def command(
         typer.Option("--out", "-o", metavar="FILE", help="Output file; overwritten if it exists. Default: "
                                                          "RUN-NAME.html in the current directory."),
     ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Write the page of barograph studio instead: charts that zoom, the "
+                                                 "map of layers, steps.")
+    ] = False,
     price_per_hour: Annotated[
         float | None, typer.Option(metavar="PRICE", help="Cost of one hour of the run, all machines together.")
     ] = None,
@@ -37,9 +41,14 @@ def command(
 
       barograph report runs/first --out first.html --price-per-hour 2.5
 
+      barograph report runs/first --interactive --out first.html
+
       barograph report s3://bucket/runs/first --json | jq .savings
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.inspect.report_page import write_report
+    from barograph.cli.inspect.report_page import write_interactive, write_report
 
+    if interactive:
+        write_interactive(run, out)
+        return
     write_report(run, out, price_per_hour, currency, as_json=as_json)

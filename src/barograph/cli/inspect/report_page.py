@@ -15,6 +15,7 @@ from barograph.report.savings import price_from
 from barograph.share.background import background_of
 from barograph.store.whole_file import check_writable, write_whole
 from barograph.watch.figures import size
+from barograph.web.one_file import run_as_file
 
 _NAME = "report"
 
@@ -45,6 +46,23 @@ def write_report(
             printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
     if as_json:
         printer.json(report.to_json())
+    print_damage(run, place)
+
+
+def write_interactive(place: str, out: Path | None) -> None:
+    """Write the page of the web UI about the run at `place`, with all that it shows, and print its path.
+
+    Raises:
+        SettingsError: The extra is not installed, or the page was not built.
+        StoreDenied: The page cannot be written.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    run, printer = run_at(place), Printer()
+    file = out if out is not None else Path(default_name(place))
+    check_writable(file)
+    data = run_as_file(run.url, title=run.manifest.name, saved_unix=SystemClock().unix()).encode()
+    write_whole(file, data)
+    printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
     print_damage(run, place)
 
 

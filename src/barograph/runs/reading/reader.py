@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import os
 import re
 import time
@@ -122,6 +123,10 @@ class RunReader:
     def url(self) -> str:
         """URL of the run."""
         return self.store.url
+
+    def show(self) -> Any:
+        """Return the run's page for the last line of a notebook cell, see `barograph.notebook.show`."""
+        return importlib.import_module("barograph.notebook").show(self)  # above this package
 
     @property
     def workers(self) -> tuple[WorkerState, ...]:

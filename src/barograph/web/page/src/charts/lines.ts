@@ -1,4 +1,6 @@
 import { Failed, urlOf } from "../lib/api";
+import { waits } from "../lib/busy.svelte";
+import { reply, type Reply } from "../lib/source";
 import type { RunLines } from "../lib/types";
 
 /** Lines for charts. Charts that ask within a moment share a request, which is cancelled once none of them waits for it. */
@@ -70,18 +72,20 @@ async function request(part: Waiting[]): Promise<void> {
 }
 
 async function ask(url: string, signal: AbortSignal): Promise<RunLines | RunLines[]> {
-  let response: Response;
+  const answered = waits();
+  let answer: Reply;
   try {
-    response = await fetch(url, { signal, cache: "no-store" });
+    answer = await reply(url, "", signal);
   } catch (error) {
     if (signal.aborted) throw error;
     throw new Failed("The server does not answer. Is `barograph studio` still running?", 0);
+  } finally {
+    answered();
   }
-  if (response.ok) return (await response.json()) as RunLines | RunLines[];
-  const text = await response.text();
-  let message = text;
+  if (answer.status === 200) return JSON.parse(answer.text) as RunLines | RunLines[];
+  let message = answer.text;
   try {
-    message = (JSON.parse(text) as { error?: string }).error ?? text;
+    message = (JSON.parse(answer.text) as { error?: string }).error ?? answer.text;
   } catch { /* not our answer: a proxy's, as it is */ }
-  throw new Failed(message || "The server failed.", response.status);
+  throw new Failed(message || "The server failed.", answer.status);
 }

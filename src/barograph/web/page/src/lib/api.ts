@@ -1,6 +1,8 @@
 import { session } from "./session.svelte";
 
 /** Answers of the server. An answer that did not change travels as its version alone. */
+import { waits } from "./busy.svelte";
+import { inNotebook, reply, savedMs, type Reply } from "./source";
 
 export class Failed extends Error {
   constructor(message: string, readonly status: number) {
@@ -10,6 +12,8 @@ export class Failed extends Error {
 
 const known = new Map<string, { version: string; data: unknown }>();
 const MOST_KNOWN = 400;
+/** URLs that were asked for since the page was opened, see `forget`. */
+let asked = new Set<string>();
 
 export type Query = Record<string, string | number | undefined | readonly string[]>;
 
@@ -26,21 +30,37 @@ export function urlOf(name: string, query: Query = {}): string {
 export async function get<T>(name: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
   const url = urlOf(name, query);
   const before = known.get(url);
-  let response: Response;
+  asked.add(url);
+  const answered = before ? () => undefined : waits();
+  let answer: Reply;
   try {
-    response = await fetch(url, { signal, headers: before ? { "if-none-match": before.version } : {}, cache: "no-store" });
+    answer = await reply(url, before?.version ?? "", signal);
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Failed("The server does not answer. Is `barograph studio` still running?", 0);
+    throw new Failed(inNotebook ? "The kernel does not answer." : "The server does not answer. Is `barograph studio` still running?", 0);
+  } finally {
+    answered();
   }
-  if (response.status === 304 && before) return before.data as T;
-  const text = await response.text();
-  if (response.status === 401) session.needsToken = true;
-  if (!response.ok) throw new Failed(messageOf(text), response.status);
-  const data = JSON.parse(text) as T;
-  known.set(url, { version: response.headers.get("etag") ?? "", data });
+  if (answer.status === 304 && before) return before.data as T;
+  if (answer.status === 401) session.needsToken = true;
+  if (answer.status !== 200) throw new Failed(messageOf(answer.text), answer.status);
+  if (before?.version && before.version === answer.version) return before.data as T;
+  const data = JSON.parse(answer.text) as T;
+  if (name === "marks" && (inNotebook || savedMs !== null)) (data as { may_edit: boolean }).may_edit = false; // nobody takes edits
+  known.delete(url); // the newest is the last
+  known.set(url, { version: answer.version, data });
   if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);
   return data;
+}
+
+/** Answers that the current page shows, by URL. */
+export function shownAnswers(): Record<string, unknown> {
+  return Object.fromEntries([...known].filter(([url]) => asked.has(url)).map(([url, { data }]) => [url, data]));
+}
+
+/** Another page is shown: what was asked for before does not belong to it. */
+export function forget(): void {
+  asked = new Set();
 }
 
 function messageOf(text: string): string {

@@ -1,4 +1,7 @@
+import { untrack } from "svelte";
 import { Failed, get, type Query } from "./api";
+import { onChange } from "./changes";
+import { savedMs } from "./source";
 
 /** The answer to a question that may change: what is known, what failed, and whether more is on its way. */
 export class Asked<T> {
@@ -9,7 +12,8 @@ export class Asked<T> {
 }
 
 /**
- * Ask the server now, whenever the question changes, and every `everyMs` milliseconds while that is not 0.
+ * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs change, and every
+ * `everyMs` milliseconds.
  * To be called while a component is set up.
  */
 export function ask<T>(question: () => { name: string; query?: Query; everyMs?: number } | undefined): Asked<T> {
@@ -27,8 +31,12 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
       asked.failure = "";
     }
     last = same;
-    const once = async () => {
-      asked.loading = true;
+    let busy = false, again = false, began = 0, tookMs = 0;
+    const once = async (): Promise<void> => {
+      clearTimeout(timer);
+      asked.loading = busy = true;
+      again = false; // it changed while it was asked for
+      began = performance.now();
       try {
         const data = await get<T>(name, query, aborting.signal);
         if (data !== asked.data) asked.data = data;
@@ -39,14 +47,28 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
         asked.failure = error instanceof Error ? error.message : String(error);
         asked.status = error instanceof Failed ? error.status : 0;
       } finally {
-        asked.loading = false;
+        busy = false;
+        tookMs = performance.now() - began;
+        if (!aborting.signal.aborted) asked.loading = false;
       }
-      if (everyMs && !aborting.signal.aborted) timer = setTimeout(() => void once(), document.hidden ? everyMs * 5 : everyMs);
+      if (!everyMs || savedMs !== null || aborting.signal.aborted) return;
+      if (again) soon();
+      else timer = setTimeout(() => void once(), document.hidden ? everyMs * 5 : everyMs);
     };
-    void once();
+    /** At once after a pause, and never more than a third of the time. */
+    const soon = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void once(), Math.max(0, began + Math.max(300, 3 * tookMs) - performance.now()));
+    };
+    const stop = everyMs ? onChange([query["run"] ?? []].flat().map(String), () => {
+      again = true;
+      if (!busy) soon();
+    }) : undefined;
+    untrack(() => void once());
     return () => {
       aborting.abort();
       clearTimeout(timer);
+      stop?.();
     };
   });
   return asked;

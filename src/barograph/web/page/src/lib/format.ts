@@ -1,4 +1,10 @@
 /** Numbers and times as people read them. */
+import type { Value } from "./types";
+
+/** Return a number of an answer, in which JSON has no infinities; null if it is NaN or missing. */
+export function numberOf(value: Value): number | null {
+  return value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;
+}
 
 /** Three significant digits; a whole number as it is. */
 export function figure(value: number | string | null | undefined): string {
@@ -24,8 +30,8 @@ export function duration(secs: number | null | undefined): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-export function ago(unix: number | null | undefined, nowMs: number): string {
-  if (unix === null || unix === undefined) return "–";
+export function ago(unix: Value | undefined, nowMs: number): string {
+  if (typeof unix !== "number") return "–";
   const secs = nowMs / 1000 - unix;
   if (secs < 60) return "just now";
   if (secs < 3600) return `${Math.floor(secs / 60)} min ago`;

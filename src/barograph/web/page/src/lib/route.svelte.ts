@@ -12,6 +12,13 @@ export const address = $state({ now: read() });
 
 addEventListener("hashchange", () => (address.now = read()));
 
+/** Begin at an address, unless the page was opened at one. */
+export function startAt(hash: string): void {
+  if (location.hash) return;
+  history.replaceState(null, "", hash);
+  address.now = read();
+}
+
 /** Return the link to a page. */
 export function link(page: string, path = "", query: Record<string, string | number | undefined> = {}): string {
   const asked = new URLSearchParams();

@@ -1,0 +1,1 @@
+"""Programs that write the data of `benchmarks.studio.data` with each tool, in its own environment."""

@@ -1,0 +1,128 @@
+"""Tells pages that runs changed. They ask for the data themselves, so a lost message costs only time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from barograph.errors import BarographError
+from barograph.model.clock import Clock, SystemClock
+from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, OUTPUT, RECORDS, WORKERS
+from barograph.web.answers import json_answer
+from barograph.web.places import Places
+
+_FOLDERS = (RECORDS, FINDINGS, ENDINGS, WORKERS, ATTEMPTS, OUTPUT)
+"""Heartbeats are left out: they change all the time, and what they say of steps comes with the records."""
+
+_EVERY_SECS = 0.15
+_EVERY_SECS_AFAR = 2.0
+_MOST_RUNS = 50
+
+
+class Changes:
+    """Cursors of runs: texts that change when something is published.
+
+    Args:
+        places: Where runs are.
+        on_change: Called with the key of a run that changed since it was asked for before.
+        clock: Decides when a run is looked at again.
+    """
+
+    def __init__(
+        self, places: Places, *, on_change: Callable[[str], object] = lambda key: None, clock: Clock | None = None
+    ) -> None:
+        self._places = places
+        self._on_change = on_change
+        self._clock = clock or SystemClock()
+        self._known: dict[str, tuple[float, str]] = {}
+
+    def every_secs(self, key: str) -> float:
+        """Return how long a cursor is kept: a bucket is asked less often than a directory.
+
+        Raises:
+            UnknownName: The key names no place below a root.
+        """
+        return _EVERY_SECS_AFAR if "://" in self._places.place_of(key) else _EVERY_SECS
+
+    def cursor(self, key: str) -> str:
+        """Return the cursor of a run. It is derived from the run alone, so it outlives the server.
+
+        Raises:
+            UnknownName, NotARun, StoreError: The run cannot be looked at.
+        """
+        now = self._clock.monotonic()
+        known = self._known.get(key)
+        if known is not None and now - known[0] < self.every_secs(key):
+            return known[1]
+        store = self._places.store_of(key)
+        digest = hashlib.blake2b(digest_size=12)
+        for folder in _FOLDERS:
+            for item in store.list(folder):
+                digest.update(f"{item.name} {item.size_bytes} {item.modified_unix} {item.version}\n".encode())
+        cursor = digest.hexdigest()
+        if known is not None and known[1] != cursor:
+            self._on_change(key)
+        self._known[key] = (now, cursor)
+        return cursor
+
+    def cursors(self, after: Mapping[str, str]) -> dict[str, str]:
+        """Return the cursors of the runs that have another one than in `after`; "" for a run that cannot be read."""
+        found = {}
+        for key, before in after.items():
+            try:
+                cursor = self.cursor(key)
+            except BarographError:
+                cursor = ""
+            if cursor != before:
+                found[key] = cursor
+        return found
+
+
+def change_routes(changes: Changes) -> list[BaseRoute]:
+    """Return `GET changes?run=KEY&after=CURSOR`, and the socket on which a page hears of changes."""
+
+    def answer(request: Request) -> Response:
+        asked = request.query_params
+        keys, after = asked.getlist("run"), asked.getlist("after")
+        return json_answer(request, changes.cursors(dict(zip(keys, [*after, *[""] * len(keys)], strict=False))))
+
+    async def announce(socket: WebSocket) -> None:
+        await socket.accept()
+        wanted: dict[str, str] = {}
+        hearing = asyncio.ensure_future(_hear(socket, wanted))
+        try:
+            while not hearing.done():
+                changed = await run_in_threadpool(changes.cursors, dict(wanted))
+                changed = {key: cursor for key, cursor in changed.items() if key in wanted}
+                if changed:
+                    wanted.update(changed)
+                    await socket.send_json(changed)
+                await asyncio.wait([hearing], timeout=_EVERY_SECS)
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # the page is gone
+        finally:
+            hearing.cancel()
+
+    return [Route("/api/changes", answer), WebSocketRoute("/api/changes", announce)]
+
+
+async def _hear(socket: WebSocket, wanted: dict[str, str]) -> None:
+    """Take the keys of the runs that a page shows, as a list, until it is gone."""
+    while True:
+        try:
+            message: Any = await socket.receive_json()
+        except (WebSocketDisconnect, ValueError, KeyError):
+            return
+        keys = [key for key in message if isinstance(key, str)][:_MOST_RUNS] if isinstance(message, list) else []
+        # A new run is announced at once: it may have changed since the page asked.
+        known = {key: wanted.get(key, "?") for key in keys}
+        wanted.clear()
+        wanted.update(known)

@@ -1,0 +1,124 @@
+"""The page as one HTML file that works without a server: the built page with the answers to its questions inside."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from barograph.errors import SettingsError
+from barograph.queries.heat import STATISTICS, UPDATE_RATIO
+from barograph.web.in_process import Reply
+from barograph.web.page_digest import BUILT
+from barograph.web.page_files import MISSING
+
+MARKER = "@@ANSWERS@@"
+"""Where the answers stand in a page without them; the page replaces it when it saves itself."""
+
+_ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data", "exhibits", "trace", "files",
+          "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
+_KINDS = ("output", "gradient", "weight", "update")
+_MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
+_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS = 60, 60, 3
+
+
+def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str, Any]:
+    """Return the answers to what the page asks about runs, by URL.
+
+    Args:
+        get: Returns the answer at a URL.
+        runs: Keys of the runs; of several, also what the comparison needs.
+    """
+    answers: dict[str, Any] = {}
+
+    def ask(urls: Iterable[str]) -> None:
+        for url in urls:
+            reply = get(url)
+            if reply.status == 200:
+                answers[url] = json.loads(reply.text)
+
+    for key in runs:
+        ask(_about(key, _ABOUT))
+        ask(_url("cells", run=key, kind=kind, statistic=name)
+            for kind in _KINDS for name in (*STATISTICS, UPDATE_RATIO))
+        ask([_url("curves", run=key, name="loss", points=160)])
+        charts = answers.get(_url("charts", run=key), {}).get("charts", ())
+        names = [name for chart in charts for name in chart["names"]][:_MOST_LINES]
+        ask(_url("lines", run=key, name=part, points=_POINTS, smooth=1) for part in _parts(names, _LINES_AT_ONCE))
+        layers = [layer["path"] for layer in answers.get(_url("layers", run=key), ())][:_MOST_LAYERS]
+        ask(_url("tensors", run=key, layer=layer, kind=kind, step=0) for layer in layers for kind in _KINDS)
+        now = answers.get(_url("run", run=key))
+        for step in [] if now is None else _steps(now):
+            ask([_url("step", run=key, step=step), _url("everything", run=key, step=step)])
+    if len(runs) > 1:
+        ask([*_about(list(runs), ("run", "origin", "differences", "charts")),
+             *(_url("parting", run=[runs[0], other]) for other in runs[1:1 + _MOST_PARTINGS])])
+    return answers
+
+
+def packed(answers: Mapping[str, Any], *, start: str, saved_unix: float) -> str:
+    """Return answers as a saved page contains them.
+
+    Args:
+        answers: Answers by URL.
+        start: Address at which the page opens, such as "#/run/0".
+        saved_unix: When they were given, as seconds since 1970.
+    """
+    data = {"start": start, "saved_unix": saved_unix, "answers": answers}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Literal["file", "notebook"] = "file") -> str:
+    """Return the page as one HTML file.
+
+    Args:
+        answers: Result of `packed`.
+        title: Title until the page has started.
+        source: "notebook": the page asks the page around it.
+
+    Raises:
+        SettingsError: The page was not built when Barograph was installed.
+    """
+    try:
+        script = (BUILT / "single" / "page.js").read_text(encoding="utf-8")
+        style = (BUILT / "single" / "page.css").read_text(encoding="utf-8")
+    except OSError:
+        raise SettingsError(MISSING.strip()) from None
+    # A script element ends at "</script", and "<!--" may hide its end.
+    script = re.sub(r"<(?=/script|script|!--)", r"\\x3C", script, flags=re.IGNORECASE)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
+              "base-uri 'none'; form-action 'none'")
+    return (f'<!doctype html>\n<html lang="en" data-source="{source}">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta name="color-scheme" content="light dark">\n<title>{html.escape(title)}</title>\n'
+            f"<style>{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n"
+            f'<script type="application/json" id="answers">{answers}</script>\n'
+            f'<script type="module">{script}</script>\n</body>\n</html>\n')
+
+
+def _url(question: str, /, **query: Any) -> str:
+    return f"api/{question}?{urlencode(query, doseq=True)}"
+
+
+def _about(run: Any, names: Iterable[str]) -> Iterator[str]:
+    return (_url(name, run=run) for name in names)
+
+
+def _parts(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[at:at + size] for at in range(0, len(names), size))
+
+
+def _steps(now: Mapping[str, Any]) -> list[int]:
+    """Return the steps that a reader is most likely to open: where problems begin, held ones, the last."""
+    named = [*(item["since_step"] for item in now["problems"]), *(item["step"] for item in now["held"]),
+             max(now["steps"] - 1, 0)]
+    return list(dict.fromkeys(named))[:_MOST_STEPS]

@@ -1,0 +1,221 @@
+"""Shapes of the answers. `GET api/schema` describes them, and the page's TypeScript types are written from them.
+
+A new answer needs one line in `SHAPES`; then run `python building/page_types.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from barograph.jobs.job_report import JobReport
+from barograph.model.finding import Evidence, Finding
+from barograph.model.manifest import Heartbeat
+from barograph.model.origin import Origin
+from barograph.queries.chart import ChartLine
+from barograph.queries.chart_names import ChartList, Tree
+from barograph.queries.classes import Classes
+from barograph.queries.distributions import Distribution
+from barograph.queries.heat import HeatMap
+from barograph.queries.layers import LayerRow
+from barograph.queries.machine import Gauge, StepTime
+from barograph.queries.output import WorkerOutput
+from barograph.queries.predictions import Residuals, Roc
+from barograph.queries.problems import Problem
+from barograph.queries.recorded import RecordedSteps
+from barograph.queries.recording_cost import RecordingCost
+from barograph.queries.remedies import Remedy
+from barograph.queries.run_list import RunRow
+from barograph.queries.step import StepAround, StepRow
+from barograph.queries.summary import ActionTaken
+from barograph.queries.tensor_history import ExponentMap
+from barograph.runs.reading.around import Change
+from barograph.runs.reading.layers import Trend
+from barograph.web.schema import Finite, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker process of a run."""
+
+    name: str
+    attempt: int
+    state: str
+    reason: str
+    host: str
+    pid: int
+    device: str
+    world_size: int
+    last: Heartbeat | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A step that the flight recorder saved."""
+
+    step: int
+    optimizer: str
+    held: str
+    text: str
+    capsule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its state, its problems, and what was not recorded."""
+
+    url: str
+    name: str
+    run_id: str
+    state: str
+    reason: str
+    started_unix: float
+    ended_unix: float
+    secs: float
+    command: tuple[str, ...]
+    attempt: int
+    steps: int
+    loss: float | None
+    cost_share: float | None
+    verdict: str
+    judged: bool
+    open_findings: int
+    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
+    unseen: tuple[str, ...]
+    incidents: tuple[str, ...]
+    warnings: tuple[str, ...]
+    not_evaluated: str
+    workers: tuple[Worker, ...]
+    held: tuple[Held, ...]
+    actions: tuple[ActionTaken, ...]
+    go_on_from: int | None
+    damage: str
+    recorded: int | None
+    charts: tuple[str, ...]
+    chart_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLines:
+    """Lines of charts of a run, and the names that it lacks; or why it cannot be read."""
+
+    lines: tuple[ChartLine, ...]
+    missing: tuple[str, ...]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs below all roots."""
+
+    runs: tuple[RunRow, ...]
+    roots: tuple[str, ...]
+    problems: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The places that are served."""
+
+    roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A page of the runs that match a search."""
+
+    count: int
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    hints: tuple[str, ...]
+    indexing: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """Distributions of tensors over the steps."""
+
+    distributions: tuple[Distribution, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Where the time of steps goes, and what the machine did."""
+
+    time: Mapping[str, float]
+    parts: StepTime | None
+    machine: tuple[Gauge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Classes, confusion matrices, ROC curves, residuals."""
+
+    classes: tuple[Classes, ...]
+    rocs: tuple[Roc, ...]
+    residuals: tuple[Residuals, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPart:
+    """A part of what a worker printed."""
+
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """Code and environment of a run; `origin` is null if they were not recorded."""
+
+    origin: Origin | None
+    problem: str
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A plain number of a run, thinned."""
+
+    key: str
+    mode: str
+    optimizer: str
+    count: int
+    first: float
+    last: float
+    least: float
+    least_step: int
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+SHAPES: Mapping[str, type | Shape] = {
+    "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
+    "Line": Shape(ChartLine, {
+        "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
+        "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
+    }, optional=frozenset({"mean_at", "means", "mean_counts"})),
+    "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})),
+    "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
+    "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
+    "Heat": HeatMap,
+    "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
+    "RunRow": Shape(RunRow, {"key": str, "starred": bool}, optional=frozenset({"starred"})),
+    "Job": Shape(JobReport, {"is_over": bool}),
+    "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...]}),
+    "Remedy": Shape(Remedy, {"direction": Literal["up", "down"] | None}),
+    "Evidence": Shape(Evidence, {"key": str | None}),
+    "Heartbeat": Shape(Heartbeat, {"cost_share": float}),
+    "Layer": Shape(LayerRow, {"class": str, "figures": Mapping[str, Mapping[str, float]], "findings": tuple[str, ...],
+                              "gradient_norms": Trend}, frozenset({"layer", "steps"})),
+    "Step": Shape(StepRow, left_out=frozenset({"loss"})),
+    "StepAround": StepAround,
+    "Change": Shape(Change, {"key": str, "class": str, "compared_steps": int}, frozenset({"layer", "compared"})),
+    "Output": Shape(WorkerOutput, {"texts": tuple[OutputPart, ...]}),
+}
+"""Dataclass of each answer and of its parts, by the name of its type."""

@@ -1,0 +1,153 @@
+"""Every page for everyone: by keyboard, with a screen reader, enlarged, on a phone, and from a link."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.store.urls import store_from_url
+from barograph.web.app import application
+from barograph.web.page_digest import SOURCES
+from chromium import Tab, needs_chromium, playwright, served
+from chromium import browser as browser
+from diary import Diary
+
+pytestmark = needs_chromium
+AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
+RUN = "#/run/0/first"
+STATES = [
+    "#/now", "#/runs", "#/runs?q=metrics.loss.last+%3E+1&order=name+asc", "#/jobs",
+    "#/compare?run=0%2Ffirst&run=0%2Fsecond", RUN,
+    f"{RUN}?from=10&to=60", f"{RUN}?tab=charts&log=1&smooth=40", f"{RUN}?tab=layers&layer=fc&step=3",
+    f"{RUN}?tab=step&step=77", f"{RUN}?tab=data", f"{RUN}?tab=time", f"{RUN}?tab=output", f"{RUN}?tab=environment",
+    "#/run/0/nothing", "#/nothing",
+]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("everyone") / "runs"
+    for name in ("first", "second", "third"):
+        diary = Diary(name, store_from_url(str(root / name)))
+        diary.manifest = replace(diary.manifest, run_id=name)
+        for step in range(100):
+            diary.step(step, {"loss:total": math.sin(step / 9) + 2, "scalar:accuracy": step / 100},
+                       {"gradient:fc.weight": [step, 0.0], "output:fc": [0.0, 0.0]})
+        diary.ended()
+    with served(application([str(root)], hosts=[])) as url:
+        yield url
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    tab = Tab(browser)
+    yield tab
+    tab.context.close()
+
+
+def settled(tab: Tab, address: str) -> Any:
+    """Open an address and wait until everything that it asks for is there."""
+    tab.open("about:blank")
+    page = tab.open(address)
+    playwright.expect(page.locator("main[aria-busy=false]")).to_be_visible()
+    return page
+
+
+def fits(page: Any) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def violations(page: Any, *rules: str) -> list[str]:
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+    return [f"{item['id']}: {node['target']} {node['html'][:120]}" for item in found for node in item["nodes"]]
+
+
+def test_a_link_shows_the_same_to_others_at_each_size_and_for_a_screen_reader(
+    tab: Tab, browser: Any, url: str
+) -> None:
+    if not AXE.is_file():
+        pytest.skip("the page was built elsewhere: there is no axe-core")
+    other = Tab(browser, color_scheme="dark")
+    for state in STATES:
+        page = settled(tab, f"{url}{state}")
+        shown = page.locator("main").inner_text()
+        assert violations(page) == [], state
+        for width in (640, 390, 1280):  # 640 pixels are 1,280 at 200%
+            page.set_viewport_size({"width": width, "height": 800})
+            tab.until(partial(fits, page), f"{state} fits into {width} pixels:")
+        assert settled(other, page.url).locator("main").inner_text() == shown, state
+        assert violations(other.page, "color-contrast") == [], state
+    other.context.close()
+
+
+def test_a_run_is_found_opened_and_left_by_keyboard_alone(tab: Tab, url: str) -> None:
+    page = settled(tab, url)
+    keys = page.keyboard
+    keys.press("Tab")
+    playwright.expect(page.get_by_role("button", name="Skip to the content")).to_be_in_viewport()
+    keys.press("Enter")
+    playwright.expect(page.get_by_role("main")).to_be_focused()
+    assert page.url in (url, f"{url}#/now"), "the skip link is no page"
+
+    keys.press("g")
+    keys.press("r")
+    playwright.expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    playwright.expect(page.get_by_role("link", name="second")).to_be_visible()
+    keys.press("j")
+    first = page.evaluate("document.activeElement.textContent")
+    keys.press("j")
+    keys.press("x")
+    playwright.expect(page.get_by_role("checkbox", checked=True)).to_have_count(1)
+    keys.press("k")
+    assert page.evaluate("document.activeElement.textContent") == first
+    keys.press("/")
+    playwright.expect(page.get_by_role("searchbox")).to_be_focused()
+    keys.insert_text("name contains ''")
+    keys.press("ArrowLeft")
+    keys.type("j?")
+    playwright.expect(page.get_by_role("dialog")).to_have_count(0)
+
+    keys.press("Control+k")
+    box = page.get_by_role("combobox", name="Search pages")
+    playwright.expect(box).to_be_focused()
+    keys.type("thir")
+    option = page.get_by_role("option", name="third")
+    playwright.expect(option).to_have_attribute("aria-selected", "true")
+    assert violations(page) == []
+    keys.press("Enter")
+    playwright.expect(page.get_by_role("heading", name="third")).to_be_visible()
+    playwright.expect(page.get_by_role("main")).to_be_focused()
+
+    keys.press("Control+k")
+    playwright.expect(page.get_by_role("option", name="Layers")).to_be_visible()
+    keys.type("metrics accuracy")
+    playwright.expect(page.get_by_role("option")).to_have_count(1)
+    keys.press("Enter")
+    playwright.expect(page.get_by_role("figure")).to_have_count(1)
+    page.go_back()
+    playwright.expect(page.get_by_role("tab", name="Overview")).to_have_attribute("aria-selected", "true")
+    keys.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    playwright.expect(dialog).to_be_visible()
+    assert violations(page) == []
+    keys.press("Escape")
+    playwright.expect(dialog).to_have_count(0)
+    page.go_back()
+    playwright.expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_the_build_has_no_axe_inside() -> None:
+    scripts = list(Path(SOURCES.parent, "static").rglob("*.js"))
+
+    assert scripts
+    assert not any("axe.run" in path.read_text(encoding="utf-8") for path in scripts)

@@ -1,0 +1,114 @@
+"""Pages saved as files, opened without a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import SettingsError
+from barograph.store.urls import store_from_url
+from barograph.web import saved
+from barograph.web.app import application
+from barograph.web.one_file import run_as_file
+from chromium import HOSTILE, Tab, needs_chromium, playwright, served
+from chromium import browser as browser
+from diary import Diary
+
+pytestmark = needs_chromium
+LOSSES = [math.sin(step / 9) + 2 for step in range(300)]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("saved") / "runs"
+    for place, name in (("first", "first"), ("hostile", HOSTILE)):
+        diary = Diary(name, store_from_url(str(root / place)))
+        diary.manifest = replace(diary.manifest, run_id=place)
+        for step, loss in enumerate(LOSSES):
+            diary.step(step, {"loss:total": loss if step != 77 else math.nan, f"scalar:{HOSTILE}</script>": 1.0},
+                       {"gradient:fc.weight": [loss, 0.0], "output:fc": [0.0, 0.0]})
+        diary.ended()
+    return root
+
+
+@pytest.fixture
+def offline(browser: Any) -> Iterator[Tab]:
+    tab = Tab(browser, offline=True, accept_downloads=True)
+    yield tab
+    tab.context.close()
+
+
+def see_run(offline: Tab, file: Path) -> None:
+    """All tabs of a saved run open, and a chart zooms."""
+    page = offline.open(file.as_uri())
+    playwright.expect(page.get_by_text("This file does not update")).to_be_visible()
+    playwright.expect(page.get_by_role("figure", name="Loss").locator("canvas")).to_be_visible()
+    for tab, shows in (("Charts", page.get_by_role("figure", name=f"{HOSTILE}</script>")),
+                       ("Layers", page.get_by_role("img", name="zeros of the output of 1 layers")),
+                       ("Steps", page.get_by_role("rowheader", name="299")),
+                       ("Data", page.get_by_text("No classes were recorded")),
+                       ("Time", page.get_by_role("heading", name="Time of steps"))):
+        page.get_by_role("tab", name=tab).click()
+        playwright.expect(shows).to_be_visible()
+    page.evaluate("location.hash = `${location.hash.split('?')[0]}?from=70&to=80`")
+    playwright.expect(page.get_by_text("1 NaN or infinite value").first).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    assert offline.complaints == []
+
+
+def test_a_run_is_saved_without_a_server_and_opens_offline(offline: Tab, runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "hostile.html"
+    file.write_text(run_as_file(str(runs / "hostile"), title=HOSTILE, saved_unix=1.8e9), encoding="utf-8")
+
+    assert file.stat().st_size < 500_000
+    assert HOSTILE not in file.read_text(encoding="utf-8")
+    see_run(offline, file)
+
+
+def test_a_page_saves_itself(browser: Any, offline: Tab, runs: Path, tmp_path: Path) -> None:
+    tab = Tab(browser, accept_downloads=True)
+    with served(application([str(runs)], hosts=[])) as url:
+        for at, (address, ready) in enumerate([
+            ("#/run/0/hostile", "Loss"), ("#/runs", None), ("#/compare?run=0%2Ffirst&run=0%2Fhostile", "loss"),
+        ]):
+            page = tab.open(f"{url}{address}")
+            if ready:
+                playwright.expect(page.get_by_role("figure", name=ready, exact=True).locator("canvas")).to_be_visible()
+            else:
+                playwright.expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
+            with page.expect_download() as download:
+                page.get_by_role("button", name="Save this page as a file").click()
+            download.value.save_as(tmp_path / f"{at}.html")
+    tab.context.close()
+
+    see_run(offline, tmp_path / "0.html")
+    page = offline.open((tmp_path / "1.html").as_uri())
+    playwright.expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
+    page.get_by_role("link", name="first", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("This file does not contain this part")
+    page = offline.open((tmp_path / "2.html").as_uri())
+    playwright.expect(page.get_by_role("columnheader", name=HOSTILE)).to_be_visible()
+    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    assert tab.complaints + offline.complaints == []
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_page_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(saved, "BUILT", tmp_path)
+
+    with pytest.raises(SettingsError, match="The page was not built"):
+        saved.page_with()
+
+
+def test_the_end_of_a_script_inside_the_script_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "single").mkdir()
+    (tmp_path / "single" / "page.js").write_text("a = '</SCRIPT><!--<script>'")
+    (tmp_path / "single" / "page.css").write_text("")
+    monkeypatch.setattr(saved, "BUILT", tmp_path)
+
+    assert r"a = '\x3C/SCRIPT>\x3C!--\x3Cscript>'" in saved.page_with()
