@@ -25,7 +25,7 @@ _ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data"
           "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
 _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
-_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 24
+_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 8
 
 
 def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str, Any]:
