@@ -188,6 +188,7 @@ def test_a_dead_layer_differs_from_one_that_was_not_recorded(page: Any, url: str
     # Rows are in the order in which the layers ran; the last was recorded from step 20 on.
     assert len(set(dead)) == 1, "one color over all steps"
     assert set(dead).isdisjoint({*live, *late[:2]}), "zero is neither a small value nor what was not recorded"
+    assert "255,255,255" not in {*dead, *live}, "nor the background"
     assert late[-1] not in late[:2]
 
     canvas.click(position={"x": 30, "y": 30})
@@ -243,7 +244,8 @@ _HIGHEST_INK = """() => {
 _CELLS = """() => {
   const canvas = document.querySelector('.cells canvas');
   if (!canvas) return [];
+  const over = ([r, g, b, a]) => [r, g, b].map((value) => Math.round(255 + (value - 255) * a / 255)).join();
   const pen = canvas.getContext('2d'), ratio = devicePixelRatio, rows = Math.round(canvas.height / ratio / 22);
   return Array.from({ length: rows }, (_, row) => [0.02, 0.3, 0.55, 0.98].map((part) =>
-    [...pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data].join()));
+    over(pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data)));
 }"""
