@@ -141,6 +141,9 @@ def parse(words: list[str]) -> None:
         if words and words[0] in groups:
             command, words = groups[words[0]], words[1:]
             continue
+        if groups and hasattr(command, "default"):
+            words = [command.default, *words]
+            continue
         assert not groups or not words or words[0].startswith("-"), f"{words[0]} is no command"
         with command.make_context(command.name, list(words), parent=context):
             return

@@ -17,9 +17,12 @@ _DEFAULT = "start"
 class _TuneGroup(typer.core.TyperGroup):
     """Runs `start` if no subcommand is named: `barograph tune train.py …`."""
 
+    default = _DEFAULT
+    """Subcommand that is run if none is named."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = [_DEFAULT, *args]
+            args = [self.default, *args]
         words: list[str] = super().parse_args(ctx, args)
         return words
 
