@@ -23,7 +23,7 @@ def test_of_steps_that_all_take_the_same_it_is_the_difference() -> None:
         assert (made.secs, made.likely_secs) == (pytest.approx(more), pytest.approx(more))
 
 
-@pytest.mark.parametrize(("told", "plain"), [([1.0, 1.2], []), ([], [1.0]), ([], [])])
+@pytest.mark.parametrize(("recorded", "plain"), [([1.0, 1.2], []), ([], [1.0]), ([], [])])
 def test_it_is_nothing_as_long_as_there_is_nothing_to_compare(recorded: list[float], plain: list[float]) -> None:
     assert surplus(recorded, plain).secs == surplus(recorded, plain).likely_secs == 0.0
 

@@ -39,9 +39,9 @@ def hot(answers, classes=3):
 
 @pytest.fixture
 def told(record):
-    """Return what one training step with a loss tells: names, without the loss itself, to numbers."""
+    """Return a function that makes one training step with a loss, and returns its records by name, without the loss."""
 
-    def record(loss, outputs, target, **options):
+    def step(loss, outputs, target, **options):
         tape = record(preset="free", collections=(LABELS,))
         model = Answering(outputs)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
@@ -51,7 +51,7 @@ def told(record):
         found = {str(key): value for key, value in tape.steps()[-1].scalars.items()}
         return {name: value for name, value in found.items() if name.startswith(("label", "confusion", "fact"))}
 
-    return record
+    return step
 
 
 def counts(told, kind):

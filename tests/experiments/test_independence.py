@@ -1,16 +1,20 @@
 """What says the same thing twice is one result."""
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from barograph.errors import UnknownName
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.independence import Values, independent_results
+from barograph.experiments.item import Item
 from barograph.experiments.judging import judged
 from barograph.experiments.run import Run, list_runs
 from barograph.experiments.verdict import Outcome
 from barograph.model.items import Entry, Verb
-from experiments_entries import component
+from experiments_entries import NOW_UNIX, component
 
 
 def told(catalog: Catalog, *rows: tuple[str, dict[str, object], float]) -> None:
@@ -66,3 +70,47 @@ def test_a_name_that_nobody_has_tells_no_groups_apart(catalog: Catalog) -> None:
         judged(catalog.find(), "params.modle", "acc")
     with pytest.raises(UnknownName, match='tag "team"'):
         judged(catalog.find(), "tags.team", "acc")
+
+
+def test_records_are_read_only_of_runs_whose_summaries_allow_a_repeat(file_catalog: Catalog) -> None:
+    told(file_catalog, *((f"a{number}", {"model": "a"}, 0.5 + number / 100) for number in range(20)),
+         ("twin", {"model": "a"}, 0.5))
+    read: list[str] = []
+
+    def series_of(item: Item, metric: str) -> Values:
+        read.append(item.name)
+        return np.array([0.1, 0.2, item.metrics[metric].last])
+
+    [group] = judged(file_catalog.find("order by name"), "params.model", "acc", series_of=series_of).groups
+
+    assert sorted(read) == ["a0", "twin"]
+    assert (group.runs, len(group.values), group.repeats) == (21, 20, ("twin counted with a0 (same values)",))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_runs_that_repeat_one_another_are_found_as_by_comparing_all(file_catalog: Catalog, seed: int) -> None:
+    draws = random.Random(seed)
+    series = {f"r{number}": [draws.choice([1.0, 2.0, float("nan")]) for _ in range(draws.randint(2, 5))]
+              for number in range(12)}
+    for name, values in series.items():
+        when = NOW_UNIX + int(name[1:])
+        file_catalog.tell([Entry(name, Verb.CREATE, {"kind": "run", "name": name}, when),
+                           Entry(name, Verb.METRICS, {"acc": summary(values)}, when)])
+    longest_first = sorted(series, key=lambda name: (-len(series[name]), int(name[1:])))
+    kept: list[str] = []
+    for name in longest_first:
+        same = [other for other in kept if len(series[name]) >= 3 and np.array_equal(
+            series[name], series[other][:len(series[name])], equal_nan=True)]
+        # A series of NaN alone has no extremes, and is not compared.
+        kept += [name] if not same or all(value != value for value in series[name]) else []
+
+    found = independent_results(file_catalog.find("kind = 'run'"), "acc",
+                                lambda item, metric: np.array(series[item.name]))
+
+    assert sorted(one.runs[0].name for one in found) == sorted(kept)
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    known = [value for value in values if value == value]
+    return {"last": values[-1], "min": min(known, default=float("nan")), "max": max(known, default=float("nan")),
+            "mean": 0.0, "std": 0.0, "count": len(values), "last_step": len(values) - 1}

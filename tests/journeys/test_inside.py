@@ -75,7 +75,7 @@ def test_a_sample_is_opened_and_its_maps_are_seen_on_a_phone_by_keyboard(url: st
 
         space = page.get_by_label(re.compile(r"60 samples at step 40"))
         playwright.expect(space).to_be_visible()
-        playwright.expect(page.get_by_text("Neighbor accuracy")).to_be_visible()
+        playwright.expect(page.get_by_text("Neighbor accuracy", exact=True)).to_be_visible()
         page.get_by_label("Evaluation", exact=True).press("Home")
         playwright.expect(page.get_by_label(re.compile(r"60 samples at step 10"))).to_be_visible()
         assert "step=10" in page.url

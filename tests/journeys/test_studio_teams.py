@@ -154,7 +154,8 @@ def test_a_reader_types_the_token_sees_what_the_link_shows_and_edits_nothing(
     assert download.value.suggested_filename == "page.svg"
     assert page.get_by_role("button", name="Rename").count() == 0
     for address, text in {"#/now": "first", "#/runs": "first", "#/jobs": "Jobs", "#/deleted": "Nothing is deleted",
-                          "#/run/0/first?tab=lineage": "notes.txt was made by first", "#/run/0/first?tab=charts": "loss",
+                          "#/run/0/first?tab=lineage": "notes.txt was made by first",
+                          "#/run/0/first?tab=charts": "loss",
                           "#/compare?run=0/first&run=0/second": "Bit-identical"}.items():
         page.goto(f"{url}{address}")
         if "lineage" in address:

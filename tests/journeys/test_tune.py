@@ -55,7 +55,7 @@ def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> Non
     assert {trial["parameters"]["x"]: trial["state"] for trial in shown["trials"]} == {
         0.1: "finished", 0.4: "finished", 0.95: "failed"}
     failed = next(trial for trial in shown["trials"] if trial["state"] == "failed")
-    assert "x is too large" in failed["reason"]
+    assert failed["reason"] == "x is too large"
     assert all(list(trial["curve"]) == ["1", "2"] for trial in shown["trials"] if trial["state"] == "finished")
     again = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.4", *METRIC, "--name", "grid"))
     assert again.code == 2
@@ -92,6 +92,28 @@ def test_a_study_whose_trials_all_fail_gives_up_and_names_the_cause(jobs: Any) -
     ended = jobs.end(jobs.start("barograph", "tune", "silent.py", "--vary", "x=0.1,0.2", "--strategy", "grid", *METRIC))
     assert ended.code == 1
     assert "score never arrived: no line of the output matches" in ended.out.decode()
+
+
+def test_a_job_is_tuned_and_stopped_from_python(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    jobs.write("tune.py", """
+from barograph.jobs import Job
+from barograph.tune import tune_job
+study = tune_job(Job(["train.py"]), {"x": [0.2, 0.6, 0.4]}, name="python", maximize=["score"], trials=2,
+                 patterns={"score": "score: ([0-9.]+)"}, strategy="grid", parallel=2)
+more = tune_job(Job(["train.py"]), {"x": [0.2, 0.6, 0.4]}, name="python", trials=3)
+print(len(study.trials), len(more.trials), more.over)
+""")
+    done = jobs.python("tune.py")
+    assert done.code == 0, done.err
+    assert done.out.split()[:2] == [b"2", b"3"]
+    stopped = jobs.end(jobs.start("barograph", "tune", "stop", "python"))
+    assert b"has already ended" in stopped.out
+    listed = json.loads(jobs.end(jobs.start("barograph", "tune", "list", "--json")).out)
+    assert [study["name"] for study in listed] == ["python"]
+    unknown = jobs.end(jobs.start("barograph", "tune", "show", "pyton"))
+    assert unknown.code == 2
+    assert 'There is no study named "pyton"' in unknown.err
 
 
 def test_the_winner_is_confirmed_with_other_seeds(jobs: Any) -> None:

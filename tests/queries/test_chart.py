@@ -45,6 +45,8 @@ def test_every_axis_keeps_the_spike_and_the_nan(diary: Any, axis: Axis) -> None:
     assert (line.greatest, line.nonfinite) == (100.0, 1)
     positions = line.positions or line.steps
     assert list(positions) == sorted(positions)
+    whole = {"time": (0.0, 2999.0), "acc": (0.0, 299.9), "epoch": (0.0, 29.0), "step": (0.0, 2999.0)}[axis.of]
+    assert line.span == (whole if axis.low is None else (100.0, 2000.0))
     ((first, last),) = line.nonfinite_at or line.nonfinite_steps
     at_nan = {"time": 555.0, "acc": 55.5, "epoch": 5.0, "step": 555.0}[axis.of]
     assert first <= at_nan <= last

@@ -68,8 +68,9 @@ def test_the_largest_size_ignores_nan_and_keeps_the_sign_out(diary: Any) -> None
 
 
 def test_an_update_is_set_beside_the_weights_of_its_step(diary: Any) -> None:
-    diary.step(0, {}, {"weight:fc.weight": [3.0, 4.0], "update:fc.weight": [0.0, 0.5]})
-    diary.step(1, {}, {"update:fc.weight": [0.0, 0.5]})
+    diary.step(0, {}, {"weight:fc.weight": [300.0, 400.0]})
+    diary.step(1, {}, {"weight:fc.weight": [3.0, 4.0], "update:fc.weight": [0.0, 0.5]})
+    diary.step(2, {}, {"update:fc.weight": [0.0, 0.5]})
 
     heat = heat_map(diary.ended(), Kind.OUTPUT, "update_ratio")
 

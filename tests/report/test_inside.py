@@ -33,3 +33,14 @@ def test_a_damaged_file_of_the_probe_is_named_and_the_rest_is_drawn():
     assert report.latent is None
     assert any("is lost" in line for line in report.damage)
     assert "Learning curves" in str(page_of(report))
+
+
+def test_a_regression_has_a_latent_space_without_classes():
+    run = probed(f"memory://{secrets.token_hex(8)}", classes=False).ended()
+    report = report_of(run, clock=ManualClock())
+
+    assert report.latent is not None
+    assert not report.latent.is_classes
+    assert str(page_of(report)).count('class="point s0"') == 3 * 7
+    assert report.to_json()["latent"]["targets"][-2:] == [5.0, None]
+    assert report.to_json()["latent"]["frames"][0]["neighbor_accuracy"] is None

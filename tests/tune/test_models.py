@@ -9,6 +9,7 @@ import pytest
 
 from barograph.tune.space import Space
 from barograph.tune.strategies import gaussian
+from barograph.tune.strategies.cma import CmaModel
 from barograph.tune.strategies.density import Densities
 from barograph.tune.strategies.gp import _log_h, choice_of
 from barograph.tune.strategies.models import Data
@@ -55,6 +56,15 @@ def test_predictions_are_those_of_the_formula(kernel: str) -> None:
         cross = np.array([process.signal * slow_kernel(row, b, process.lengths, kernel) for b in X])
         assert mean[place] == pytest.approx(cross @ inverse @ Y, abs=1e-6)
         assert std[place] ** 2 == pytest.approx(process.signal - cross @ inverse @ cross, abs=1e-6)
+
+
+def test_features_of_a_group_share_a_length_scale() -> None:
+    groups = np.array([0, 1, 1])
+    process = gaussian.fitted(X, Y, groups=groups)
+    assert process.lengths[1] == process.lengths[2] != process.lengths[0]
+    mean, _ = process.predict(X)
+    assert np.corrcoef(mean, Y)[0, 1] > 0.95
+    assert list(Positions(Space.from_texts(["x=0..1", "k=a,b,c", "two=a,b"])).groups) == [0, 1, 1, 1, 2]
 
 
 def test_left_out_predictions_are_those_without_the_observation() -> None:
@@ -133,6 +143,17 @@ def test_densities_rank_what_is_near_good_trials_first() -> None:
     near, far, other = Densities(data).scores(positions.snapped(np.array([[0.3, 0.1], [0.9, 0.1], [0.3, 0.9]])))
     assert near < far
     assert near < other
+
+
+def test_cma_es_learns_from_trials_far_from_its_own() -> None:
+    positions = Positions(Space.from_texts(["x=0..1", "y=0..1"]))
+    near = 0.3 + 1e-6 * np.random.default_rng(4).random((300, 2))
+    units = np.vstack([near, np.random.default_rng(5).random((300, 2))])
+    model = CmaModel()
+    model.fit(Data(positions, units, ((units - 0.3) ** 2).sum(axis=1), np.empty((0, 2)), set(), frozenset()))
+    proposal = model.proposal(np.random.default_rng(6))
+    assert proposal is not None
+    assert np.isfinite(proposal).all()
 
 
 def test_cma_es_converges_on_a_bowl() -> None:

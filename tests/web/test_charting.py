@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
+from barograph.model.exhibits import Picture
 from barograph.store.urls import store_from_url
+from barograph.web import charting
 from barograph.web.charting import QUESTIONS
 from diary import Diary
 
@@ -65,9 +68,6 @@ def test_a_hundred_thousand_names_do_not_travel(root: Path, client: Any) -> None
 
 
 def test_an_image_is_no_page(root: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from barograph.model.exhibits import Picture
-    from barograph.web import charting
-
     picture = Picture("<b>", "image/svg+xml", b"<svg onload='alert(1)'/>")
     monkeypatch.setattr(charting, "exhibits_of_run", lambda store, uid: (picture,))
 
@@ -78,3 +78,17 @@ def test_an_image_is_no_page(root: Path, client: Any, monkeypatch: pytest.Monkey
     assert answer.headers["content-disposition"] == "attachment"
     assert "script-src 'self'" in answer.headers["content-security-policy"]
     assert other.status == 404
+
+
+def test_no_more_runs_are_read_for_a_client_that_has_gone(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    async def gone(request: Request) -> bool:
+        return len(read) > 0
+
+    monkeypatch.setattr(Request, "is_disconnected", gone)
+    monkeypatch.setattr(charting, "chart_lines", lambda reader, names, **more: read.append(reader.url) or [])
+
+    answer = client.get("/api/lines?run=0/first&run=0/group/second&name=loss")
+
+    assert (answer.status, len(read)) == (499, 1)

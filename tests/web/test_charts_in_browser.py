@@ -35,10 +35,14 @@ REPLAY = {
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("browser") / "runs"
+
+
+@pytest.fixture(scope="module")
+def url(place: Path) -> Iterator[str]:
     from barograph.web.app import application
 
-    place = tmp_path_factory.mktemp("browser") / "runs"
     _write(place / "spiky")
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -135,6 +139,30 @@ def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: An
     playwright.expect(other.get_by_role("button", name="Log y")).to_have_attribute("aria-pressed", "true")
     assert other.get_by_label("x axis").input_value() == "acc"
     other.context.close()
+
+
+def test_new_steps_are_drawn_and_the_zoom_stays(page: Any, url: str, place: Path) -> None:
+    diary = Diary("live", store_from_url(str(place / "live")))
+    for number in range(20):
+        diary.step(number, {"loss:total": 1.0 + number})
+    diary.publish()
+    page.goto(f"{url}#/run/0/live?tab=charts&from=5&to=15")
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    playwright.expect(chart.get_by_role("listitem").first).to_contain_text("16")
+    for number in range(20, 30):
+        diary.step(number, {"loss:total": 1.0 + number})
+    diary.publish()
+    for _ in range(2):
+        with page.expect_response(lambda answer: "/api/lines" in answer.url):
+            pass
+    playwright.expect(chart.get_by_role("listitem").first).to_contain_text("16")
+    assert "from=5&to=15" in page.url
+
+    page.get_by_role("button", name="All steps").click()
+    playwright.expect(chart.get_by_role("listitem").first).to_contain_text("30")
+    page.go_back()
+    playwright.expect(chart.get_by_role("listitem").first).to_contain_text("16")
+    assert "from=5&to=15" in page.url
 
 
 def test_a_dead_layer_differs_from_one_that_was_not_recorded(page: Any, url: str) -> None:

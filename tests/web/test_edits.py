@@ -163,7 +163,7 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
         assert migrated.wait(60)
         return catalog_at(place)
 
-    monkeypatch.setattr("barograph.web.catalogs.catalog_at", slowly)
+    monkeypatch.setattr("barograph.web.indexing.catalog_at", slowly)
     places = Places([str(root)])
     catalogs = Catalogs(places, patience_secs=0.01)
 

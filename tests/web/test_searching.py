@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -116,32 +115,31 @@ def test_a_wrong_question_is_answered_with_a_sentence(many: Client, question: st
     assert (answer.status, says in answer.json["error"]) == (status, True), answer.json
 
 
-def painted(client: Client, data: Any, **headers: str) -> Any:
-    return client.post("/api/color", json.dumps(data).encode(), {"content-type": "application/json", **headers})
+def painted(client: Client, color: str | None) -> int:
+    return client.post("/api/edit", {"root": 0, "uid": "w16-0", "changes": {"tags": {"color": color}}}).status
 
 
-def test_a_color_is_stored_as_a_tag_and_removed_again(many: Client, tmp_path: Path) -> None:
-    assert painted(many, {"uid": "w16-0", "color": "#123abc"}).status == 200
-    assert catalog_at(tmp_path).find("name = 'w16-0'")[0].tags == {"color": "#123abc"}
+def test_a_color_is_a_tag_of_the_run(many: Client) -> None:
+    assert painted(many, "#123abc") == 200
     assert asked(many, "search", q="tags.color = '#123abc'")["rows"][0]["color"] == "#123abc"
 
-    assert painted(many, {"uid": "w16-0", "color": ""}).status == 200
-    assert catalog_at(tmp_path).find("name = 'w16-0'")[0].tags == {}
+    assert painted(many, None) == 200
+    assert asked(many, "search", q="name = 'w16-0'")["rows"][0]["color"] == ""
 
 
-@pytest.mark.parametrize(("data", "headers", "status"), [
-    ({"uid": "w16-0", "color": "red"}, {}, 400),
-    ({"uid": "nobody", "color": "#123abc"}, {}, 404),
-    ({"uid": "w16-0"}, {}, 400),
-    ([], {}, 400),
-    ({"uid": "w16-0", "color": "#123abc"}, {"content-type": "text/plain"}, 400),
-    ({"uid": "w16-0", "color": "#123abc"}, {"origin": "http://evil.example"}, 403),
-])
-def test_a_wrong_color_changes_nothing(
-    many: Client, tmp_path: Path, data: Any, headers: dict[str, str], status: int
-) -> None:
-    assert painted(many, data, **headers).status == status
-    assert catalog_at(tmp_path).find("name = 'w16-0'")[0].tags == {}
+def test_a_tag_that_names_no_color_is_none(many: Client) -> None:
+    assert painted(many, "red; background: url(//evil.example)") == 200
+    assert asked(many, "search", q="name = 'w16-0'")["rows"][0]["color"] == ""
+    assert set(asked(many, "points", q="name = 'w16-0'")["colors"]) == {""}
+
+
+def test_colors_of_charts_are_asked_for_by_key(client: Client) -> None:
+    assert client.get("/api/colors?run=0/first&run=0/group/second").json == {}
+    edited = client.post("/api/edit", {"run": "0/first", "changes": {"tags": {"color": "#123abc"}}})
+
+    assert edited.status == 200
+    assert client.get("/api/colors?run=0/first&run=0/group/second").json == {"0/first": "#123abc"}
+    assert client.get("/api/colors?run=7/first").status == 404
 
 
 def test_now_shows_live_runs_and_the_newest_others(root: Path) -> None:

@@ -15,17 +15,32 @@ LIVE = "state in ('running', 'starting', 'unknown')"
 
 
 @dataclass(frozen=True, slots=True)
+class RecentRun:
+    """A run, by its place.
+
+    Attributes:
+        place: URL of its directory.
+        name: Name in the catalog.
+        starred: Whether a user starred it.
+    """
+
+    place: str
+    name: str
+    starred: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RecentRuns:
     """Runs that go on, and the newest others.
 
     Attributes:
-        live: URLs of runs that go on, newest first.
-        recent: URLs of the newest other runs, newest first.
+        live: Runs that go on, newest first.
+        recent: The newest other runs, newest first.
         live_count, count: Number of all runs that go on, and of all runs.
     """
 
-    live: tuple[str, ...]
-    recent: tuple[str, ...]
+    live: tuple[RecentRun, ...]
+    recent: tuple[RecentRun, ...]
     live_count: int
     count: int
 
@@ -41,9 +56,12 @@ def recent_runs(catalog: Catalog, *, most_live: int, most_recent: int) -> Recent
         live = found_runs(catalog, connection, search_with(LIVE))
         recent = found_runs(catalog, connection, search_with(f"not {LIVE} limit {most_recent}"))
         count = len(found_runs(catalog, connection, search_with("")))
-        return RecentRuns(_places(connection, live[:most_live]), _places(connection, recent), len(live), count)
+        return RecentRuns(_runs(connection, live[:most_live]), _runs(connection, recent), len(live), count)
 
 
-def _places(connection: Connection, ids: list[int]) -> tuple[str, ...]:
-    rows = {row[0]: row[1] for row in connection.execute(select(ITEMS.c.id, ITEMS.c.place).where(ITEMS.c.id.in_(ids)))}
-    return tuple(rows[number] for number in ids if rows.get(number))
+def _runs(connection: Connection, ids: list[int]) -> tuple[RecentRun, ...]:
+    columns = ITEMS.c
+    rows = connection.execute(select(columns.id, columns.place, columns.name, columns.starred).where(
+        columns.id.in_(ids), columns.place != ""))
+    found = {number: RecentRun(place, name, bool(starred)) for number, place, name, starred in rows}
+    return tuple(found[number] for number in ids if number in found)

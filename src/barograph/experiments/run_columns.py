@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,18 @@ def usual_columns(columns: Sequence[RunColumn]) -> list[str]:
 
 COLOR = "tags.color"
 """The tag with which a user chooses the color of a run."""
+
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+def color_in(tag: str | None) -> str:
+    """Return the color that the tag `color` names; "" if it names none.
+
+    Example:
+        >>> color_in("#0f655d"), color_in("red"), color_in(None)
+        ('#0f655d', '', '')
+    """
+    return tag if tag and _COLOR.fullmatch(tag) else ""
 
 
 def _usual_metrics(columns: Iterable[RunColumn]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.run_columns import COLOR, RunColumn, columns_in, usual_columns
+from barograph.experiments.run_columns import COLOR, RunColumn, color_in, columns_in, usual_columns
 from barograph.experiments.schema import FINDINGS, ITEMS, NAMES, TAGS
 from barograph.experiments.search.hints import hints
 from barograph.experiments.search.parser import search_from_text
@@ -126,7 +126,7 @@ def run_page(
     values = {name: _column(table, name) for name in {*names, "uid", "place", "name", "starred", COLOR}}
     findings = _findings(connection, mine)
     rows = tuple(
-        ListedRun(values["uid"][row], values["place"][row], values["name"][row], values[COLOR][row] or "",
+        ListedRun(values["uid"][row], values["place"][row], values["name"][row], color_in(values[COLOR][row]),
                   bool(values["starred"][row]), tuple(values[name][row] for name in names),
                   findings.get(number, ()))
         for row, number in enumerate(mine))
@@ -146,7 +146,7 @@ def colors_at(connection: Connection, places: Sequence[str]) -> dict[str, str]:
         NAMES, NAMES.c.id == TAGS.c.name_id)
     rows = connection.execute(statement.where(
         NAMES.c.text == COLOR.removeprefix("tags."), ITEMS.c.place.in_(places), ITEMS.c.deleted_unix.is_(None)))
-    return {place: color for place, color in rows if color}
+    return {place: tag for place, tag in rows if color_in(tag)}
 
 
 def _column(table: ComponentTable, name: str) -> Sequence[Any]:

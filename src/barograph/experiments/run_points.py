@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from barograph.errors import SettingsError
 from barograph.experiments.comparing import metric_and_statistic
 from barograph.experiments.importance import Importance, importances
-from barograph.experiments.run_columns import COLOR
+from barograph.experiments.run_columns import COLOR, color_in
 from barograph.experiments.tabulating import component_table
 
 MOST_RUNS = 20_000
@@ -53,7 +53,7 @@ def run_points(connection: Connection, ids: Sequence[int], columns: Sequence[str
             return (None,) * len(table)
 
     return RunPoints(len(ids), values("uid"), values("place"), values("name"),
-                     tuple(color or "" for color in values(COLOR)), {name: values(name) for name in columns})
+                     tuple(map(color_in, values(COLOR))), {name: values(name) for name in columns})
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class ChartLine:
         nonfinite: Number of points that are NaN or infinite.
         nonfinite_steps: First and last step of each part that has such points.
         nonfinite_at: First and last position of these parts; () if the x axis is the step.
+        span: Positions of the first and the last recorded point on the x axis; () without points.
         steps: Steps of the points to draw: the minimum and the maximum of each part of the line.
         positions: Their positions on the x axis; () if that is the step.
         values: Their values. NaN interrupts the line.
@@ -85,6 +86,7 @@ class ChartLine:
     nonfinite: int
     nonfinite_steps: tuple[tuple[int, int], ...]
     nonfinite_at: tuple[tuple[float, float], ...]
+    span: tuple[float, ...]
     steps: tuple[int, ...]
     positions: tuple[float, ...]
     values: tuple[float, ...]
@@ -100,7 +102,7 @@ class ChartLine:
             "greatest": plain(self.greatest), "nonfinite": self.nonfinite,
             "nonfinite_steps": [list(span) for span in self.nonfinite_steps],
             "nonfinite_at": [list(span) for span in self.nonfinite_at],
-            "steps": list(self.steps), "positions": list(self.positions),
+            "span": list(self.span), "steps": list(self.steps), "positions": list(self.positions),
             # Finite or NaN; there may be thousands.
             "values": [None if value != value else value for value in self.values],
         }
@@ -258,7 +260,8 @@ def _line(
     begin = run.manifest.created_unix if axis.of == TIME and not axis.log and axis.low is None and axis.high is None \
         else 0.0
     first, last = (("first_step", "last_step") if by_step else ("first_time", "last_time"))
-    middles = (buckets[first] + buckets[last]) / 2.0 - (0.0 if by_step else begin)
+    begin = 0.0 if by_step else begin
+    middles = (buckets[first] + buckets[last]) / 2.0 - begin
     broken = buckets["nan"] + buckets["posinf"] + buckets["neginf"] > 0
     spans = np.stack([buckets["first_time"], buckets["last_time"]], axis=1)[broken] - begin
     counts = buckets["count"] - buckets["nan"] - buckets["posinf"] - buckets["neginf"]
@@ -269,6 +272,7 @@ def _line(
         greatest=float(finite["max"].max()) if len(finite) else np.nan,
         nonfinite=envelope.nonfinite,
         nonfinite_steps=tuple((int(first), int(last)) for first, last in envelope.nonfinite_steps()),
+        span=() if not len(buckets) else (float(buckets[first].min()) - begin, float(buckets[last].max()) - begin),
         nonfinite_at=() if by_step else tuple((float(first), float(last)) for first, last in spans),
         steps=tuple(line.steps.tolist()), positions=() if by_step else tuple((line.times - begin).tolist()),
         values=tuple(line.values.tolist()),

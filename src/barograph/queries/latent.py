@@ -70,7 +70,7 @@ class ProbeFrame:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Whether each sample was evaluated, with finite outputs."""
-        found: NDArray[np.bool_] = np.isfinite(self.outputs).all(1)
+        found: NDArray[np.bool_] = np.all(np.isfinite(self.outputs), axis=1)
         return found
 
     def taken(self, rows: NDArray[np.intp]) -> ProbeFrame:
@@ -82,10 +82,10 @@ class ProbeFrame:
     @property
     def wrong(self) -> NDArray[np.bool_] | None:
         """Whether each sample is misclassified; None if there are no classes."""
-        if not (_are_classes(self.targets) and _are_classes(self.predictions)):
+        targets, predictions = self.targets, self.predictions
+        if targets is None or predictions is None or not (_are_classes(targets) and _are_classes(predictions)):
             return None
-        assert self.targets is not None
-        found: NDArray[np.bool_] = (self.targets != self.predictions) & (self.targets != _UNKNOWN_CLASS) & self.known
+        found: NDArray[np.bool_] = (targets != predictions) & (targets != _UNKNOWN_CLASS) & self.known
         return found
 
 
@@ -141,13 +141,22 @@ class Latent:
     evaluations: int
     frames: tuple[LatentFrame, ...]
 
+    def box(self) -> tuple[Floats, Floats]:
+        """Return the middle of the box around the points of all frames, and half its sides."""
+        whole = np.concatenate([frame.points for frame in self.frames])
+        whole = whole[np.isfinite(whole).all(1)]
+        if not len(whole):
+            return np.zeros(2), np.ones(2)
+        low, high = whole.min(0), whole.max(0)
+        return (low + high) / 2, (high - low) / 2
+
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data. All points share one scale: the box around them is centered at 0.
 
         `extent` has half the width and the height of that box; the larger one is 1.
         """
         data = {item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "frames"}
-        middle, half = _box([frame.points for frame in self.frames])
+        middle, half = self.box()
         scale = float(half.max()) or 1.0
         data["extent"] = _rounded(half / scale)
         data["frames"] = [{
@@ -337,13 +346,14 @@ def _with_rows(frame: ProbeFrame, samples: Sequence[int], targets: dict[int, Any
     def spread(column: NDArray[Any] | None) -> NDArray[Any] | None:
         if column is None:
             return None
-        filled = column[rows].copy()
+        filled: NDArray[Any] = column[rows].copy()
         filled[rows < 0] = _UNKNOWN_CLASS if column.dtype.kind in "iu" else np.nan
         return filled
 
     outputs = spread(frame.outputs)
     assert outputs is not None
-    known = None if not targets else np.array([targets.get(sample, _UNKNOWN_CLASS) for sample in samples])
+    unknown = _UNKNOWN_CLASS if all(isinstance(value, np.integer) for value in targets.values()) else np.nan
+    known = None if not targets else np.array([targets.get(sample, unknown) for sample in samples])
     return ProbeFrame(frame.step, frame.layer, np.array(samples, np.int64), outputs, known, spread(frame.predictions),
                       spread(frame.losses))
 
@@ -408,16 +418,6 @@ def _latent_frame(frame: ProbeFrame, drawn: ProbeFrame, points: Floats) -> Laten
     return LatentFrame(
         frame.step, points, None if drawn.predictions is None else tuple(drawn.predictions.tolist()),
         None if drawn.losses is None else tuple(drawn.losses.tolist()), near, accuracy)
-
-
-def _box(points: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the middle of the box around all points, and half its sides."""
-    whole = np.concatenate([*points, np.zeros((0, 2))])
-    whole = whole[np.isfinite(whole).all(1)]
-    if not len(whole):
-        return np.zeros(2), np.ones(2)
-    low, high = whole.min(0), whole.max(0)
-    return (low + high) / 2, (high - low) / 2
 
 
 def _are_classes(values: NDArray[Any] | None) -> bool:

@@ -166,8 +166,10 @@ def _diagnosis(
     if (found := _split(run, gaps)) is not None:
         return SPLIT, *found, ()
     last = gaps[-1]
-    if not now.judged or _is_mute(now, "L102"):
-        return UNKNOWN, _numbers(last) + " The rules on overfitting and underfitting have not seen enough data.", "", ()
+    if not now.judged:
+        return UNKNOWN, _numbers(last) + " The rules have not evaluated the whole run.", "", ()
+    if _is_mute(now, "L102"):
+        return UNKNOWN, _numbers(last) + " The rule on overfitting needs more evaluations.", "", ()
     return FINE, _numbers(last) + " No rule on overfitting or underfitting fired.", "", ()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from barograph.queries.latent import Latent, LatentFrame
 from barograph.queries.learning_curves import LearningCurves
 from barograph.report.charts import COLORS, Line, figure_of, legend, line_chart, svg
@@ -55,7 +53,8 @@ def _latent(latent: Latent) -> Markup:
     frames = [_frame(latent, frame, classes) for frame in latent.frames]
     return joined(element("h3", "Latent space"), element("p", f"{', '.join(parts)}.", class_="note"),
                   element("div", frames, class_="charts frames"),
-                  legend([str(name) for name in classes]) if len(classes) > 1 else None)
+                  legend([f"{name} (squares)" if number >= COLORS else f"{name}"
+                          for number, name in enumerate(classes)]))
 
 
 def _classes(latent: Latent) -> list[int]:
@@ -65,16 +64,20 @@ def _classes(latent: Latent) -> list[int]:
 
 
 def _frame(latent: Latent, frame: LatentFrame, classes: list[int]) -> Markup:
-    reach = max((float(np.nanmax(np.abs(item.points), initial=0.0)) for item in latent.frames), default=1.0) or 1.0
+    middle, sides = latent.box()
+    reach = float(sides.max()) or 1.0
     half = _SIDE / 2 - _EDGE
     dots = []
     for row, (x, y) in enumerate(frame.points.tolist()):
         if not (math.isfinite(x) and math.isfinite(y)):
             continue
-        target = None if latent.targets is None else latent.targets[row]
-        number = classes.index(int(target)) % COLORS if target in classes and target is not None else 0
-        across, down = _SIDE / 2 + x / reach * half, _SIDE / 2 - y / reach * half
-        dots.append(element("circle", cx=f"{across:.1f}", cy=f"{down:.1f}", r=2, class_=f"point s{number}"))
+        target = latent.targets[row] if latent.targets is not None else -1
+        number = classes.index(int(target)) if target in classes else 0
+        across, down = _SIDE / 2 + (x - middle[0]) / reach * half, _SIDE / 2 - (y - middle[1]) / reach * half
+        color = f"point s{number % COLORS}"
+        dots.append(
+            element("circle", cx=f"{across:.1f}", cy=f"{down:.1f}", r=2, class_=color) if number < COLORS else
+            element("rect", x=f"{across - 1.8:.1f}", y=f"{down - 1.8:.1f}", width=3.6, height=3.6, class_=color))
     title = f"Step {frame.step:,}"
     said = f"Neighbor accuracy {figure(frame.neighbor_accuracy)}." if math.isfinite(frame.neighbor_accuracy) else ""
     return figure_of(title, svg(title, said or "Positions of the samples.", joined(dots), _SIDE, _SIDE))

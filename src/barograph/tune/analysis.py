@@ -145,9 +145,9 @@ def contour(study: Study, x: str, y: str) -> Contour:
     positions = Positions(study.space)
     losses = np.array([losses_of(trial, study.spec.objectives)[0] for trial in latest])
     features = positions.features(positions.snapped(np.array([study.space.units(one.parameters) for one in latest])))
-    scale, kernel = choice_of(features, losses)
+    scale, kernel = choice_of(features, losses, positions.groups)
     values = transformed(losses, scale).values
-    process = fitted(features, values, kernel)
+    process = fitted(features, values, kernel, groups=positions.groups)
     best = min(having, key=lambda trial: study.objective.loss(trial.value))
     xs, ys = (_axis(parameter) for parameter in axes)
     row = np.array(study.space.units(best.parameters))

@@ -27,6 +27,7 @@ from barograph.tune.trial_plan import TrialPlan, text_of
 
 Submit = Callable[..., Submitted]
 _SHOWN_METRICS = 8
+_OF_SCRIPT = re.compile(r"^The script ended with exit code \d+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,9 @@ class TrialJob:
         self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float
     ) -> None:
         if phase is Phase.FAILED:
-            self._study.tell(self.trial, failed=without_values(reason, self.trial.parameters), cost=cost)
+            # What the script said, if it said anything: that groups failures better than the exit code.
+            said = _OF_SCRIPT.sub("", reason) or reason
+            self._study.tell(self.trial, failed=without_values(said, self.trial.parameters), cost=cost)
             return
         if missing := [name for name in self._names if name not in values]:
             self._study.tell(self.trial, failed=self._never_arrived(missing[0]), cost=cost)

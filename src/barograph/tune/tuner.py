@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from barograph.errors import JobRefused, StoreError
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
-from barograph.jobs.job import request_stop
+from barograph.jobs.job import Job, request_stop
 from barograph.jobs.submitting import submit
+from barograph.tune.space import Space, space_from
+from barograph.tune.studies import create_study, open_study, study_root
 from barograph.tune.study import Study
+from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, TrialJob, adopted
 from barograph.tune.trial_plan import TrialPlan
@@ -80,6 +85,44 @@ class Tuner:
                 raise
         except StoreError as error:
             self.study.tell(trial, failed=f"its store is unreachable: {error}")
+
+
+def tune_job(
+    job: Job, space: Space | Mapping[str, Any] | Iterable[str], *, name: str, trials: int = 20, parallel: int = 1,
+    constraints: Iterable[str] = (), to: str = "", patterns: Mapping[str, str] | None = None, value: str = "last",
+    home: JobsHome | None = None, **options: Any,
+) -> Study:
+    """Tune a training job; returns the study when it is over. `barograph tune show NAME` shows it, too.
+
+    Args:
+        job: The job, without what varies.
+        space: As for `Study.create`.
+        name: Name of the study. A study of this name is continued.
+        trials: Number of trials.
+        parallel: Number of jobs at the same time.
+        constraints: Conditions between parameters.
+        to: Directory or URL for the study and its runs; "": the usual one.
+        patterns: Metric to the regular expression that finds it in the output; others are recorded metrics.
+        value: Which value of a metric counts: "last" or "best".
+        home: Directory of the jobs; None: the usual one.
+        options: Options of `barograph tune` with underscores: `maximize`, `minimize` (lists), `strategy`, `seed`,
+            `stop_rule`, `max_time` …
+
+    Raises:
+        TuneError: An option is wrong.
+        JobRefused: The job has problems.
+    """
+    home = home or JobsHome()
+    if StudyHome(home).has(name):
+        study = open_study(name, home)
+        plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
+        if study.spec.completion.trials != trials:
+            study.extend(replace(study.spec.completion, trials=trials))
+    else:
+        plan = TrialPlan(name, job.spec, study_root(to), patterns=patterns or {}, summary=value, parallel=parallel)
+        study = create_study(plan, space_from(space, constraints), {**options, "jobs": trials}, home)
+    Tuner(study, plan, home).run()
+    return study
 
 
 def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:

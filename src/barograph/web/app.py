@@ -82,7 +82,7 @@ def application(
                   for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
     routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
-              *RunLists(places, clock).routes(),
+              *RunLists(places, catalogs, clock).routes(),
               *charting_routes(opened),
               *edit_routes(places, catalogs, clock),
               *file_routes(places, catalogs),

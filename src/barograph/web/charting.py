@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,6 +35,8 @@ MOST_LINES = 64
 """Maximum number of lines of a run in one answer."""
 
 _MOST_RUNS = 200
+_GONE = 499
+"""Status for a client that has gone, as other servers log it."""
 
 
 def lines(reader: RunReader, request: Request) -> Any:
@@ -134,22 +137,27 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
     """Return the routes of these questions.
 
     Each takes one or several runs, and answers with a list: what was found, or `error` of a run that cannot be read.
+    No more runs are read for a client that has gone.
     """
 
-    def about(question: Callable[[RunReader, Request], Any]) -> Callable[[Request], Response]:
-        def answer(request: Request) -> Response:
+    def about(question: Callable[[RunReader, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        def of_run(key: str, request: Request) -> Any:
+            with opened.run(key) as reader:
+                return question(reader, request)
+
+        async def answer(request: Request) -> Response:
             keys = request.query_params.getlist("run")[:_MOST_RUNS]
             if len(keys) == 1:
-                with opened.run(keys[0]) as reader:
-                    return json_answer(request, question(reader, request))
+                return json_answer(request, await run_in_threadpool(of_run, keys[0], request))
             found = []
             for key in keys:
+                if await request.is_disconnected():
+                    return Response(status_code=_GONE)
                 try:
-                    with opened.run(key) as reader:
-                        found.append(question(reader, request))
+                    found.append(await run_in_threadpool(of_run, key, request))
                 except BarographError as error:
                     found.append({"error": str(error)})
-            return json_answer(request, found)
+            return await run_in_threadpool(json_answer, request, found)
         return answer
 
     def picture(request: Request) -> Response:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, CatalogUnavailable
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import Clock, SystemClock
@@ -18,7 +18,7 @@ _SHARE = 10
 """Indexing takes at most one part in this many of the time."""
 _FEW = 300
 """A request waits until this many runs are indexed; of more, it shows how far it is."""
-_MOST_WAIT_SECS = 60.0
+_PATIENCE_SECS = 10.0
 _MOST_PROBLEMS = 20
 
 
@@ -44,7 +44,7 @@ class Indexing:
 
 @dataclass(slots=True)
 class _State:
-    catalog: Catalog
+    catalog: Catalog | None = None
     runs: int = 0
     done: int = 0
     total: int = 0
@@ -61,10 +61,12 @@ class Indexes:
 
     Args:
         clock: Decides when.
+        patience_secs: Longest wait of a request.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, patience_secs: float = _PATIENCE_SECS) -> None:
         self._clock = clock or SystemClock()
+        self._patience_secs = patience_secs
         self._states: dict[int, _State] = {}
         self._lock = threading.Lock()
 
@@ -72,18 +74,23 @@ class Indexes:
         """Return the catalog of a root. With few runs it is up to date, else it is being brought up to date.
 
         Raises:
-            CatalogError: The catalog cannot be opened.
+            CatalogError: The catalog cannot be opened, or is being migrated.
             BarographError: The root could not be read when it was indexed for the first time.
         """
         state = self._state(root)
         with state.changed:
             if not state.is_busy and self._clock.monotonic() >= state.due_at:
                 state.is_busy, state.done, state.total = True, 0, 0
-                threading.Thread(target=self._feed, args=(state,), daemon=True, name="barograph-index").start()
-            state.changed.wait_for(lambda: not state.is_busy or max(state.runs, state.total) > _FEW, _MOST_WAIT_SECS)
-            if state.failure is not None and not state.is_complete:
+                # A daemon, so that Ctrl-C does not wait for it.
+                threading.Thread(target=self._update, args=(state, root), daemon=True, name="barograph-index").start()
+            state.changed.wait_for(lambda: not state.is_busy or (
+                state.catalog is not None and max(state.runs, state.total) > _FEW), self._patience_secs)
+            if state.failure is not None and not state.is_busy and not state.is_complete:
                 raise state.failure
-        return state.catalog
+            if state.catalog is None:
+                raise CatalogUnavailable(f"The catalog of {root.place} is being read or migrated. Try again in a "
+                                         "minute.")
+            return state.catalog
 
     def of(self, root: Root) -> Indexing:
         """Return how far the catalog of a root is."""
@@ -95,28 +102,39 @@ class Indexes:
 
     def _state(self, root: Root) -> _State:
         with self._lock:
-            if root.number not in self._states:
-                catalog = catalog_at(root.place)
-                self._states[root.number] = _State(catalog, catalog.indexed_runs)
-            return self._states[root.number]
+            return self._states.setdefault(root.number, _State())
 
-    def _feed(self, state: _State) -> None:
+    def _update(self, state: _State, root: Root) -> None:
         begin = self._clock.monotonic()
         failure: BarographError | None = None
         damage: list[str] = []
-        runs = state.runs
         try:
-            damage = [shown(line) for line in state.catalog.feed(progress=self._progress_of(state)).damage]
-            runs = state.catalog.indexed_runs
+            damage = self._feed(state, root)
         except BarographError as error:
             failure = error
-        finally:
-            end = self._clock.monotonic()
-            with state.changed:
-                state.is_busy, state.failure, state.damage, state.runs = False, failure, damage, runs
-                state.is_complete = state.is_complete or failure is None
-                state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
-                state.changed.notify_all()
+        except Exception as error:  # noqa: BLE001 - a defect; nobody else would see it in this thread
+            failure = CatalogUnavailable(f"Indexing the runs failed: {error!r}.")
+            failure.__cause__ = error
+        end = self._clock.monotonic()
+        with state.changed:
+            state.is_busy, state.failure, state.damage = False, failure, damage
+            state.is_complete = state.is_complete or failure is None
+            state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
+            state.changed.notify_all()
+
+    def _feed(self, state: _State, root: Root) -> list[str]:
+        """Open the catalog, bring it up to date, and return what cannot be read."""
+        catalog = state.catalog or catalog_at(root.place)
+        self._note(state, catalog)
+        damage = [shown(line) for line in catalog.feed(progress=self._progress_of(state)).damage]
+        self._note(state, catalog)
+        return damage
+
+    def _note(self, state: _State, catalog: Catalog) -> None:
+        runs = catalog.indexed_runs
+        with state.changed:
+            state.catalog, state.runs = catalog, runs
+            state.changed.notify_all()
 
     def _progress_of(self, state: _State) -> Any:
         def progress(done: int, total: int) -> None:

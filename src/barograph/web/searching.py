@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from barograph.errors import SettingsError, UnknownName
+from barograph.errors import BarographError, UnknownName
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.recent import recent_runs
 from barograph.experiments.run_columns import columns_in, usual_columns
@@ -30,17 +28,15 @@ from barograph.experiments.run_points import run_importances, run_points
 from barograph.experiments.search.completing import completions_at, problem_in
 from barograph.experiments.search.syntax import Search
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import Entry, Verb
 from barograph.model.plain import plain
 from barograph.queries.run_list import runs_at
 from barograph.web.answers import json_answer, number_in
-from barograph.web.indexing import Indexes
+from barograph.web.catalogs import Catalogs
 from barograph.web.places import Places, Root
 
 MOST_ROWS = 500
 _MOST_COLUMNS = 100
 _MOST_LIVE, _MOST_RECENT = 48, 24
-_COLOR = re.compile(r"#[0-9a-fA-F]{6}|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +55,21 @@ class RunLists:
 
     Args:
         places: Where runs are.
-        clock: Decides when catalogs are brought up to date.
+        catalogs: Their catalogs.
+        clock: Decides what "3 days ago" means.
     """
 
-    def __init__(self, places: Places, clock: Clock | None = None) -> None:
+    def __init__(self, places: Places, catalogs: Catalogs, clock: Clock | None = None) -> None:
         self._places = places
         self._clock = clock or SystemClock()
-        self._indexes = Indexes(clock)
+        self._indexes = catalogs.indexes
 
     def routes(self) -> list[Route]:
         """Return the routes."""
         asked: tuple[Callable[[Request], Any], ...] = (
             self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now,
             self.colors)
-        return [*(Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked),
-                Route("/api/color", self.color, methods=["POST"])]
+        return [Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked]
 
     def search(self, request: Request) -> Any:
         """A page of runs: their number, the columns, and the rows with `key`."""
@@ -135,9 +131,14 @@ class RunLists:
         runs: list[Any] = []
         indexing, live, count = [], 0, 0
         for root in self._places.roots:
-            found = recent_runs(self._indexes.catalog(root), most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
-            rows = runs_at([*found.live, *found.recent])
-            runs += [{"key": root.key_of(row.place), **row.to_json()} for row in rows]
+            try:
+                found = recent_runs(self._indexes.catalog(root), most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
+            except BarographError as error:  # one place that cannot be read does not hide the others
+                indexing.append({"root": root.place, **plain(self._indexes.of(root)), "failure": str(error)})
+                continue
+            some = (*found.live, *found.recent)
+            runs += [{"key": root.key_of(row.place), **row.to_json(), "name": one.name, "starred": one.starred}
+                     for one, row in zip(some, runs_at([one.place for one in some]), strict=True)]
             indexing.append({"root": root.place, **plain(self._indexes.of(root))})
             live, count = live + found.live_count, count + found.count
         return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
@@ -154,26 +155,6 @@ class RunLists:
             with self._indexes.catalog(self._places.roots[number]).reading() as connection:
                 found.update({keys[place]: color for place, color in colors_at(connection, list(keys)).items()})
         return found
-
-    async def color(self, request: Request) -> Response:
-        """Set or remove the color of a run, as its tag `color`."""
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise SettingsError("The request must be JSON.")
-        try:
-            data = await request.json()
-            uid, color = str(data["uid"]), str(data["color"])
-        except (ValueError, TypeError, KeyError, UnicodeDecodeError):
-            raise SettingsError('Expected {"uid": "...", "color": "#rrggbb"}.') from None
-        if not _COLOR.fullmatch(color):
-            raise SettingsError(f"{color[:50]!r} is not a color; write one such as #0f655d.")
-        await run_in_threadpool(self._paint, self._root(request), uid, color)
-        return json_answer(request, {"uid": uid, "color": color})
-
-    def _paint(self, root: Root, uid: str, color: str) -> None:
-        catalog = self._indexes.catalog(root)
-        if catalog.item_by_uid(uid) is None:
-            raise UnknownName(f"No run has the ID {uid[:200]!r} here.")
-        catalog.tell([Entry(uid, Verb.TAG, {"color": color or None})])
 
     @contextmanager
     def _asked(self, request: Request) -> Iterator[_Asked]:

@@ -49,6 +49,9 @@ def start_typed(typed: Mapping[str, Any]) -> None:
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
         confirm=_given(options.get("confirm"), 0))
+    if options.get("seed") is not None and plan.parallel > 1:
+        _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
+             "which trials end decides what is tried next.")
     study = create_study(plan, space_of(options.get("vary", ()), options.get("constraint") or ()), options, home)
     _follow(study, plan, home, as_json=typed["as_json"])
 

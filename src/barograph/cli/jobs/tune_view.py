@@ -20,6 +20,8 @@ from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
 _ENDED = 5
+_STATE = 11
+"""Characters of the longest state, "downloading"."""
 _REGIONS = 3
 
 
@@ -85,7 +87,8 @@ class StudyView:
                 f"{name}={_short(value)}" for name, value in best.parameters.items()) + ")"
         table = Table(box=None, pad_edge=False)
         for name in ("trial", "state", objective.name, *study.space.names):
-            table.add_column(name, justify="right" if name != "state" else "left")
+            table.add_column(name, justify="right" if name != "state" else "left", no_wrap=True,
+                             min_width=_STATE if name == "state" else None)
         table.add_column("", overflow="ellipsis", no_wrap=True)
         for job in tuner.jobs.values():
             progress = job.progress

@@ -3,7 +3,8 @@
 The distribution starts at the best trials so far. Each generation is taken from the trials that the model proposed, in
 order, so it is the same after a process was killed.
 
-Source: Hansen, "The CMA Evolution Strategy: A Tutorial", 2016, with its default parameters.
+Sources: Hansen, "The CMA Evolution Strategy: A Tutorial", 2016, with its default parameters; Hansen, "Injecting
+External Solutions Into CMA-ES", 2011.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def _distribution(units: Floats, losses: Floats) -> tuple[Floats, float, Floats]
     rate_one = 2 / ((size + 1.3) ** 2 + effective)
     rate_rank = min(1 - rate_one, 2 * (effective - 2 + 1 / effective) / ((size + 2) ** 2 + effective))
     expected = math.sqrt(size) * (1 - 1 / (4 * size) + 1 / (21 * size ** 2))
+    longest = math.sqrt(size) + 2 * size / (size + 2)
 
     first = min(max(2 * count, len(losses) // 4 // count * count), len(losses))
     best = np.argsort(losses[:first], kind="stable")[:parents]
@@ -111,9 +113,12 @@ def _distribution(units: Floats, losses: Floats) -> tuple[Floats, float, Floats]
         rows = slice(first + generation * count, first + (generation + 1) * count)
         order = np.argsort(losses[rows], kind="stable")[:parents]
         steps = (units[rows][order] - mean) / sigma
-        move = weights @ steps
         values, vectors = np.linalg.eigh(covariance)
         root = vectors @ np.diag(1 / np.sqrt(np.maximum(values, 1e-14))) @ vectors.T
+        # Trials of other models may be far away: no step counts for more than one of the distribution could be long.
+        lengths = np.linalg.norm(steps @ root, axis=1)
+        steps = steps * np.minimum(1.0, longest / np.maximum(lengths, 1e-12))[:, None]
+        move = weights @ steps
         path_sigma = (1 - rate_sigma) * path_sigma + math.sqrt(rate_sigma * (2 - rate_sigma) * effective) * root @ move
         length = float(np.linalg.norm(path_sigma))
         usual = expected * math.sqrt(1 - (1 - rate_sigma) ** (2 * (generation + 1)))
@@ -122,6 +127,6 @@ def _distribution(units: Floats, losses: Floats) -> tuple[Floats, float, Floats]
         covariance = ((1 - rate_one - rate_rank) * covariance + rate_one * np.outer(path, path)
                       + rate_rank * (steps.T * weights) @ steps)
         mean = mean + sigma * move
-        sigma = min(sigma * math.exp(rate_sigma / damping * (length / expected - 1)), 0.5)
+        sigma = min(sigma * math.exp(min(rate_sigma / damping * (length / expected - 1), 1.0)), 0.5)
         sigma = max(sigma, 1e-9)
     return np.clip(mean, 0.0, 1.0), sigma, covariance

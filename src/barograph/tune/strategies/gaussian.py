@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.tune.strategies.positions import Floats
 
@@ -67,17 +68,23 @@ class Process:
         return self.weights / precision, 1.0 / np.sqrt(precision)
 
 
-def fitted(x: Floats, y: Floats, kernel: str = "matern", *, starts: int = 1) -> Process:
+def fitted(
+    x: Floats, y: Floats, kernel: str = "matern", *, groups: NDArray[np.intp] | None = None, starts: int = 1
+) -> Process:
     """Return the process for observations, standardized by the caller.
 
     Args:
         x: Features, n × d.
         y: Values, about mean 0 and variance 1.
         kernel: "matern" (5/2) or "rbf".
+        groups: Number of the group of each feature, from 0: those of a group share a length scale. None: each has one.
         starts: Number of starting points of the optimization.
     """
     squares = (x[:, None, :] - x[None, :, :]) ** 2  # n × n × d
-    size = x.shape[1]
+    groups = np.arange(x.shape[1]) if groups is None else groups
+    size = int(groups.max()) + 1
+    if size < x.shape[1]:
+        squares = np.stack([squares[:, :, groups == group].sum(axis=2) for group in range(size)], axis=2)
     center = np.array([*[math.log(0.5) + 0.5 * math.log(size / 3.0)] * size, 0.0, _LOG_NOISE_MEAN])
     spread = np.array([*[_LOG_LENGTH_STD] * size, _LOG_SIGNAL_STD, _LOG_NOISE_STD])
 
@@ -92,8 +99,8 @@ def fitted(x: Floats, y: Floats, kernel: str = "matern", *, starts: int = 1) -> 
         point, value = _minimized(objective, first)
         if value < best:
             best_point, best = point, value
-    lengths, signal, noise = np.exp(best_point[:size]), math.exp(best_point[-2]), math.exp(best_point[-1])
-    covariance = signal * _correlation(squares @ (1.0 / lengths ** 2), kernel)
+    lengths, signal, noise = np.exp(best_point[:size])[groups], math.exp(best_point[-2]), math.exp(best_point[-1])
+    covariance = signal * _correlation(squares @ np.exp(-2.0 * best_point[:size]), kernel)
     factor = _cholesky(covariance + (noise + _JITTER) * np.eye(len(y)))
     weights = _solved(factor, y)
     return Process(x, kernel, lengths, signal, factor, weights, -best, noise)

@@ -61,9 +61,9 @@ class GaussianModel:
         keep = _kept(data.losses, _MOST_OBSERVATIONS)
         units, losses = data.units[keep], data.losses[keep]
         features = data.positions.features(units)
-        self._choice = self._chosen(features, losses)
+        self._choice = self._chosen(features, losses, data.positions.groups)
         values = transformed(losses, self._choice[0]).values
-        process = fitted(features, values, self._choice[1])
+        process = fitted(features, values, self._choice[1], groups=data.positions.groups)
         if len(data.pending):
             # Each running trial is taken for as good as expected, so that the next one goes elsewhere.
             pending = data.positions.features(data.pending)
@@ -124,16 +124,16 @@ class GaussianModel:
         mean, std = self._process.predict(self._data.positions.features(units))
         return np.asarray(_log_h((best - mean) / std) + np.log(std))
 
-    def _chosen(self, features: Floats, losses: Floats) -> tuple[str, str]:
+    def _chosen(self, features: Floats, losses: Floats, groups: NDArray[np.intp]) -> tuple[str, str]:
         count = len(losses) // _CHOICE_EVERY * _CHOICE_EVERY
         if count < 2 * _CHOICE_EVERY:
             return "none", "matern"
         if count not in self._choices:
-            self._choices[count] = choice_of(features[:count], losses[:count])
+            self._choices[count] = choice_of(features[:count], losses[:count], groups)
         return self._choices[count]
 
 
-def choice_of(features: Floats, losses: Floats) -> tuple[str, str]:
+def choice_of(features: Floats, losses: Floats, groups: NDArray[np.intp] | None = None) -> tuple[str, str]:
     """Return the scale and the kernel with the best predictions of each trial from all others.
 
     The measure is the likelihood of the losses as they are: the derivative of the scale accounts for the change.
@@ -141,7 +141,7 @@ def choice_of(features: Floats, losses: Floats) -> tuple[str, str]:
     best, best_density = ("none", "matern"), -math.inf
     for scale in candidates(losses):
         for kernel in _KERNELS:
-            process = fitted(features, scale.values, kernel)
+            process = fitted(features, scale.values, kernel, groups=groups)
             error, std = process.left_out()
             density = float((-0.5 * (error / std) ** 2 - np.log(std) + scale.log_slopes).sum())
             if density > best_density:

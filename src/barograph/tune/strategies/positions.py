@@ -33,6 +33,10 @@ class Positions:
             (place, index[parameter.condition.parameter], np.array([
                 space[parameter.condition.parameter].domain.unit(value) for value in parameter.condition.values]))
             for place, parameter in enumerate(space) if parameter.condition]
+        self.groups = np.repeat(np.arange(len(space)), [
+            parameter.domain.levels if is_unordered else 1
+            for parameter, is_unordered in zip(space, self._unordered, strict=True)])
+        """Number of the parameter that each feature belongs to."""
         self.is_finite = all(levels is not None for levels in self._levels)
         """Whether there are finitely many positions."""
 

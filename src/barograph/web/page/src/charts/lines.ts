@@ -12,7 +12,7 @@ export type Wanted = {
 type Waiting = { wanted: Wanted; signal: AbortSignal; done: (found: RunLines[]) => void; failed: (error: unknown) => void };
 
 const MOST_NAMES = 24;
-const MOMENT_MS = 8;
+const MOMENT_MS = 30;
 let queue: Waiting[] = [];
 
 export function lines(wanted: Wanted, signal: AbortSignal): Promise<RunLines[]> {

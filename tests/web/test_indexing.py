@@ -1,0 +1,104 @@
+"""A place with many runs answers while it is indexed, one with few runs once it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import CatalogUnavailable, StoreUnavailable
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.feeding import Fed
+from barograph.model.clock import ManualClock
+from barograph.web.app import application
+from barograph.web.indexing import Indexes
+from barograph.web.places import Places, Root
+from web_client import Client
+
+_LONGEST_SECS = 60.0
+
+
+class Slow:
+    """Indexing of a thousand runs that goes on until it is released, or fails."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.failure: Exception | None = None
+        self.times = 0
+
+    def feed(self, catalog: Catalog, *, progress: Callable[[int, int], object]) -> Fed:
+        self.times += 1
+        if self.failure is not None:
+            raise self.failure
+        progress(250, 1000)
+        assert self.may_end.wait(_LONGEST_SECS)
+        return Fed(of_runs={"runs/broken": ["run.json is damaged."]})
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    slow = Slow()
+    monkeypatch.setattr(Catalog, "feed", lambda catalog, **options: slow.feed(catalog, **options))
+    yield slow
+    slow.may_end.set()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Root:
+    return Places([str(tmp_path)]).roots[0]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    ended = threading.Event()
+    for _ in range(6000):
+        if holds():
+            return
+        ended.wait(0.01)
+    raise AssertionError("it never happened")
+
+
+def test_many_runs_do_not_keep_a_request_waiting(slow: Slow, place: Root) -> None:
+    indexes = Indexes(ManualClock())
+    indexes.catalog(place)
+    indexes.catalog(place)
+
+    found = indexes.of(place)
+    assert (found.done, found.total, found.is_first, slow.times) == (250, 1000, True, 1)
+    slow.may_end.set()
+    until(lambda: not indexes.of(place).is_first)
+    assert (indexes.of(place).total, indexes.of(place).problems) == (0, ("run.json is damaged. (runs/broken)",))
+
+
+def test_the_answer_says_how_far_indexing_is(slow: Slow, place: Root) -> None:
+    client = Client(application([place.place], hosts=["127.0.0.1"]))
+
+    assert client.get("/api/search").json["indexing"]["total"] == 1000
+    assert client.get("/api/now").json["indexing"][0]["done"] == 250
+
+
+def test_a_place_that_cannot_be_read_fails_at_first_and_later_says_why(slow: Slow, place: Root) -> None:
+    clock = ManualClock()
+    indexes = Indexes(clock)
+    slow.failure = StoreUnavailable("The bucket does not answer.")
+    with pytest.raises(StoreUnavailable):
+        indexes.catalog(place)
+
+    clock.advance(3.0)
+    slow.failure = None
+    slow.may_end.set()
+    indexes.catalog(place)
+    until(lambda: not indexes.of(place).is_first)
+    clock.advance(3.0)
+    slow.failure = StoreUnavailable("The bucket does not answer.")
+    indexes.catalog(place)
+    until(lambda: indexes.of(place).failure != "")
+    assert indexes.of(place).failure == "The bucket does not answer."
+
+
+def test_a_defect_in_indexing_is_reported(slow: Slow, place: Root) -> None:
+    slow.failure = ZeroDivisionError("a defect")
+
+    with pytest.raises(CatalogUnavailable, match="a defect"):
+        Indexes(ManualClock()).catalog(place)
