@@ -14,7 +14,8 @@ STATES = ("running", "finished", "unknown", "killed", "starting", "empty")
 def filled(catalog: Catalog) -> Catalog:
     seen = [SeenRun(f"r{number}", f"r{number}", "", "", [("", entry) for entry in (
         Entry(f"r{number}", Verb.CREATE, {"kind": "run", "name": f"r{number}"}, NOW_UNIX - 100 + number),
-        Entry(f"r{number}", Verb.SET, {"state": state, "place": f"/runs/r{number}"}, NOW_UNIX - 100 + number))], {}, (), ())
+        Entry(f"r{number}", Verb.SET, {"state": state, "place": f"/runs/r{number}"},
+              NOW_UNIX - 100 + number))], {}, (), ())
         for number, state in enumerate(STATES)]
     catalog._feeder.write_runs(seen, catalog._feeder.feed())
     return catalog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,10 +70,14 @@ def test_a_studio_of_another_place_is_no_help(stage: Stage, root: Path) -> None:
     assert len(stage.started) == 1
 
 
-def test_the_note_of_a_killed_studio_is_removed(stage: Stage, root: Path) -> None:
+def test_notes_of_killed_studios_are_removed(stage: Stage, root: Path) -> None:
     stage.registry.folder.mkdir()
-    (stage.registry.folder / "1.json").write_text(json.dumps({"url": URL, "roots": [str(root)]}))
-    (stage.registry.folder / "2.json").write_text("{")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    notes = {f"{os.getpid()}": [str(root)], f"{ended.pid}": ["/elsewhere"]}
+    for name, roots in notes.items():
+        (stage.registry.folder / f"{name}.json").write_text(json.dumps({"url": URL, "roots": roots}))
+    (stage.registry.folder / "odd.json").write_text("{")
     stage.beside(root / "first")
 
     assert len(stage.started) == 1

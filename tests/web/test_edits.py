@@ -16,6 +16,7 @@ from barograph.model.items import Entry, Verb
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.catalogs import Catalogs
+from barograph.web.indexing import Indexes
 from barograph.web.listing import listed_runs
 from barograph.web.places import Places, Root
 from web_client import Client, recorded
@@ -134,6 +135,8 @@ def test_a_run_whose_folder_was_removed_is_named_and_the_others_stay(client: Cli
         gone = client.get(f"/api/{question}?run=0/first&name=loss")
         assert (gone.status, "no run" in gone.json["error"]) == (404, True)
     assert names(client) == ["second"]
+    shutil.copytree(root / "group" / "second", root / "first")
+    assert client.get("/api/run?run=0/first").json["name"] == "second", "another run is at the same place"
 
 
 def test_a_root_that_cannot_be_read_is_named_and_the_others_are_listed(
@@ -165,11 +168,11 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
 
     monkeypatch.setattr("barograph.web.indexing.catalog_at", slowly)
     places = Places([str(root)])
-    catalogs = Catalogs(places, patience_secs=0.01)
+    catalogs = Catalogs(places, Indexes(), patience_secs=0.01)
 
     rows, problems = listed_runs(places, catalogs)
     assert len(rows) == 2
     assert "is being read or migrated" in problems[0]
 
     migrated.set()
-    assert listed_runs(places, Catalogs(places, patience_secs=60))[1] == []
+    assert listed_runs(places, Catalogs(places, Indexes(), patience_secs=60))[1] == []

@@ -110,7 +110,7 @@ def test_a_run_is_found_opened_and_left_by_keyboard_alone(tab: Tab, url: str) ->
     keys.press("k")
     assert page.evaluate("document.activeElement.textContent") == first
     keys.press("/")
-    playwright.expect(page.get_by_role("searchbox")).to_be_focused()
+    playwright.expect(page.get_by_role("combobox", name="Search runs")).to_be_focused()
     keys.insert_text("name contains ''")
     keys.press("ArrowLeft")
     keys.type("j?")

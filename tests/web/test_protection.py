@@ -119,6 +119,8 @@ def test_a_typed_token_becomes_a_cookie(guarded: Client) -> None:
 
 def test_the_page_itself_needs_no_token_so_that_it_can_ask_for_one(guarded: Client) -> None:
     assert guarded.get("/").status == 200
+    for path in ("/other", "/api", "/metrics", "/assets/../api/runs", "/Login", "//"):
+        assert guarded.get(path).status == 401, "everything else needs a token, also what does not exist"
 
 
 def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from barograph.watch.lasting_stream import silence
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
+EXIT_INTERRUPTED = 130
 EXIT_ERROR = 2
 """Exit code after one of our errors: an invalid path, name or setting, or an unreachable store."""
 
@@ -130,6 +131,8 @@ def main(arguments: list[str] | None = None) -> None:
         _announce_job()
     try:
         application(_loaded_for(arguments))(arguments, prog_name="barograph")
+    except KeyboardInterrupt:  # while the command was loaded: afterwards, Typer or the command takes it
+        sys.exit(EXIT_INTERRUPTED)
     except BarographError as error:
         print(f"barograph: {shown_lines(str(error))}", file=sys.stderr)
         sys.exit(EXIT_ERROR)

@@ -61,4 +61,5 @@ def counts_of_runs(catalog: Catalog) -> tuple[dict[str, int], dict[str, int]]:
         severities = connection.execute(
             select(FINDINGS.c.severity, func.count()).join(ITEMS, ITEMS.c.id == FINDINGS.c.item_id)
             .where(*listed, FINDINGS.c.state == FindingState.OPEN).group_by(FINDINGS.c.severity))
-        return {row[0]: row[1] for row in states}, {row[0]: row[1] for row in severities}
+        return ({str(state): int(count) for state, count in states},
+                {str(severity): int(count) for severity, count in severities})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from barograph.errors import JobError
@@ -26,6 +27,14 @@ def outputs_of(run: Store) -> tuple[ArtifactLink, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def check_model_directory(directory: Path) -> None:
+    """Raise `JobError` if no directory can be created at this path, before a long wait for the model."""
+    place = next(path for path in (directory, *directory.absolute().parents) if os.path.exists(path))
+    why = "it is a file" if not place.is_dir() else "" if os.access(place, os.W_OK) else "permission denied"
+    if why:
+        raise JobError(f"The model cannot be written to {directory}: {why} ({place}).")
+
+
 def fetched_model(run: Store, directory: Path) -> Path:
     """Return a directory with the model of the first instance, after fetching what is not there yet.
 
@@ -34,7 +43,7 @@ def fetched_model(run: Store, directory: Path) -> Path:
         directory: Where to put the files.
 
     Raises:
-        JobError: The script left no model.
+        JobError: The script left no model, or the directory cannot be created.
         StoreError, DamagedChunk: A file cannot be read, or it has changed.
     """
     from barograph.experiments.artifacts import bytes_of, root_of
@@ -42,7 +51,11 @@ def fetched_model(run: Store, directory: Path) -> Path:
     links = [link for link in outputs_of(run) if link.name.startswith(_MODEL)]
     if not links:
         raise JobError(f"The job left no model: its script wrote nothing to SM_MODEL_DIR ({run.url}).")
-    directory.mkdir(parents=True, exist_ok=True)
+    check_model_directory(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(f"The model cannot be written to {directory}: {error.strerror}.") from error
     inside, root = Inside(directory), root_of(run)
     for link in links:
         path = link.name.removeprefix(_MODEL)

@@ -80,6 +80,7 @@ def application(
 
     about_runs = [Route(f"/api/{name}", about(question))
                   for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
+    page = page_routes()
     routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, catalogs, clock).routes(),
@@ -93,13 +94,15 @@ def application(
               Route("/api/schema", schema),
               *saving_routes(),
               *change_routes(changes),
-              *about_runs, inside.latent_route(opened), *page_routes(),
+              *about_runs, inside.latent_route(opened), *page,
               post(LOGIN, lambda request, data: login(request, secrets, text_in(data, "token")))]
     paths = [route.path for route in routes if isinstance(route, Route)]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Counting, metrics=metrics, routes=paths),
-                    Middleware(Protection, hosts=hosts, tokens=secrets), Middleware(GZipMiddleware, minimum_size=1000)],
+                    Middleware(Protection, hosts=hosts, tokens=secrets,
+                               open_paths=[*(route.path for route in page), LOGIN, "/health"]),
+                    Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={BarographError: _failed},
     )
 

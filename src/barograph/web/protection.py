@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import Request, cookie_parser
@@ -27,17 +27,19 @@ class Protection:
     A page on another web site can make a browser send requests to a server on this machine. It cannot choose the
     `Host` header (but its own name may lead here: DNS rebinding) nor `Origin`. It cannot send JSON without asking.
 
-    The files of the page hold no data, so everybody gets them; the page asks for the token.
+    The files of the page hold no data, so they need no token; the page asks for it.
 
     Args:
         app: What is protected.
         hosts: Names under which the server may be addressed; empty: any.
         tokens: Secrets, one of which is needed in `Authorization: Bearer`, in the cookie, or once as `?token=`, which
             sets the cookie and leaves the address.
+        open_paths: Paths that need no token.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], tokens: Tokens) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], tokens: Tokens, open_paths: Collection[str] = ()) -> None:
         self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
+        self._open_paths = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -70,7 +72,7 @@ class Protection:
                 if self._tokens.of(asked) is not None:
                     set_cookie(redirect, self._tokens, asked, secure=_is_encrypted(scope, headers))
                 return redirect
-        if not path.startswith(("/api/", "/metrics")):
+        if scope["type"] == "http" and path in self._open_paths:
             return None
         cookie = cookie_parser(headers.get("cookie", "")).get(self._tokens.cookie, "")
         visitor = self._tokens.of(headers.get("authorization", "").removeprefix("Bearer ") or cookie)

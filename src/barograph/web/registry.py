@@ -80,7 +80,7 @@ class Registry:
             place: Absolute path or URL of the run.
         """
         for note in sorted(self.folder.glob("*.json")):
-            studio = _studio(note)
+            studio = _studio(note) if _has_process(note) else None
             link = studio.link_to(place) if studio is not None else ""
             if studio is not None and link and self._answers(studio.url):
                 return link
@@ -88,6 +88,19 @@ class Registry:
                 with contextlib.suppress(OSError):
                     note.unlink(missing_ok=True)
         return ""
+
+
+def _has_process(note: Path) -> bool:
+    """Return whether the process that wrote a note may still run."""
+    if os.name == "nt":
+        return True  # there, signal 0 would end it
+    try:
+        os.kill(int(note.stem), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _studio(note: Path) -> Studio | None:

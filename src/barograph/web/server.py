@@ -62,7 +62,7 @@ def serve(
         raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
     tokens = tokens or (() if is_loopback(host) else new_tokens())
-    links = _links(host, listening.getsockname()[1], tokens)
+    links = links_of(host, listening.getsockname()[1], tokens)
     app = application(roots, hosts=hosts_of(host), tokens=tokens)
     server = uvicorn.Server(uvicorn.Config(idle.watching(app) if idle else app, log_level="warning", access_log=False,
                                            server_header=False, timeout_graceful_shutdown=1))
@@ -85,7 +85,8 @@ def serve(
         server.run(sockets=[listening])
 
 
-def _links(host: str, port: int, tokens: Sequence[Token]) -> Links:
+def links_of(host: str, port: int, tokens: Sequence[Token]) -> Links:
+    """Return the addresses of a server with these tokens."""
     shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     page = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{port}/"
     links = {token.role: f"{page}?token={quote(token.secret, safe='')}" for token in reversed(tokens)}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
+from barograph.cli.jobs import resubmit, wait
 from barograph.cli.jobs.job_line import line_of
 from barograph.cli.jobs.waiting import bar, closing_lines, status_of
-from barograph.errors import UnknownJob
+from barograph.errors import JobError, JobRefused, UnknownJob
 from barograph.jobs.cost import Interval, bill
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Phase
@@ -55,6 +58,48 @@ def test_interruptions_and_costs_are_told_once(view: JobView) -> None:
     assert lines[1:4] == ["barograph: job digits finished.",
                           "  time    20.0 s on 1 instance, 1 interruption, 3 repeated steps",
                           "  cost    0.0056 for 20.0 s of instances; 0.017 on demand (67% saved)"]
+
+
+@pytest.fixture
+def failed(view: JobView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a user with a job, "digits", whose script failed and left no model."""
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    JobsHome().add(JobRecord("digits", view.store.url, 1, "local", over=True), {})
+    log = EventLog(view.store, EVENTS)
+    log.append("submitted")
+    log.append("over", phase="failed", reason="No data.", exit_code=3, users_fault=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("path", "why"), [("file", "it is a file (file)"), ("file/below", "it is a file (")])
+def test_a_directory_that_cannot_have_the_model_is_refused_before_the_wait(
+    path: str, why: str, failed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (failed / "file").touch()
+    with pytest.raises(JobError) as raised:
+        wait.command("digits", model=path)
+    assert str(raised.value).startswith(f"The model cannot be written to {path}: {why}")
+    assert capsys.readouterr().err == ""
+
+
+def test_the_exit_code_of_a_failed_job_says_so_although_it_has_no_model_to_fetch(failed: Path) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        wait.command("digits", model="model")
+    assert ended.value.exit_code == 1
+
+
+def test_a_job_that_cannot_be_submitted_again_here_says_where_it_was(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (failed / "there").mkdir()
+    store = store_from_url(str(failed / "runs" / "other"))
+    write_submission(store, Submission("other", JobSpec(("train.py",)), directory=str(failed / "there")))
+    monkeypatch.setattr("barograph.jobs.submitting.announce", lambda *_: None)
+    with pytest.raises(JobRefused) as raised:
+        resubmit.command(store.url)
+    assert str(raised.value) == \
+        f"No script at train.py.\nThe job was submitted in another directory: {failed / 'there'}"
 
 
 def test_a_job_that_continues_says_how_to_wait_for_it(view: JobView) -> None:

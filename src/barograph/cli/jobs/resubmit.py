@@ -28,9 +28,11 @@ def command(
       barograph resubmit train-ab12 lr=0.2 epochs=10 --wait
     """
     # Loaded here, because --help needs none of it.
+    import os
     from dataclasses import replace
 
     from barograph.cli.jobs.submit_page import pairs, tell_submitted
+    from barograph.errors import JobRefused
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
     from barograph.jobs.submitting import submit
@@ -38,4 +40,11 @@ def command(
     view = view_of(job, JobsHome())
     spec = view.submission.spec
     changed = replace(spec.changed(pairs(changes or (), "a change of a hyperparameter")), name="")
-    tell_submitted(submit(changed, to=to or "", packages=view.store), wait=wait, as_json=as_json)
+    try:
+        submitted = submit(changed, to=to or "", packages=view.store)
+    except JobRefused as error:
+        there = view.submission.directory
+        if there in ("", os.getcwd()):
+            raise
+        raise JobRefused(f"{error}\nThe job was submitted in another directory: {there}") from error
+    tell_submitted(submitted, wait=wait, as_json=as_json)

@@ -29,15 +29,22 @@ def command(
       barograph wait train-ab12 --json | jq -r .reason
     """
     # Loaded here, because --help needs none of it.
+    import contextlib
     from pathlib import Path
 
     from barograph.cli.jobs.waiting import exit_code_of, follow
+    from barograph.errors import JobError
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
-    from barograph.jobs.outputs import fetched_model
+    from barograph.jobs.outputs import check_model_directory, fetched_model
+    from barograph.jobs.state import Phase
 
     view = view_of(job, JobsHome())
+    if model is not None:
+        check_model_directory(Path(model))
     report = follow(view, output=output, as_json=as_json)
     if model is not None and report.is_over:
-        fetched_model(view.store, Path(model))
+        # That a job which failed has left none is no news.
+        with contextlib.suppress(*([] if report.phase is Phase.FINISHED else [JobError])):
+            fetched_model(view.store, Path(model))
     raise typer.Exit(exit_code_of(report))
