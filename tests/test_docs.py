@@ -39,6 +39,7 @@ from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.series import statistic_named
+from barograph.tune.options import space_of, split_entries
 from forking import DIGITS
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
@@ -73,7 +74,10 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
             case "pycon":
                 run_examples(block, page, names)
             case "toml" if "command" in (entries := tomllib.loads(block.text)):
-                spec_from_options({name.replace("-", "_"): value for name, value in entries.items()})
+                study, job = split_entries({name.replace("-", "_"): value for name, value in entries.items()})
+                spec_from_options(job)
+                if study:
+                    space_of(study["vary"], study.get("constraint", ()))
             case "toml":
                 rules_from_settings(settings_from_mapping(tomllib.loads(block.text)))
             case "console":

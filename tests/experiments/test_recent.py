@@ -12,11 +12,12 @@ STATES = ("running", "finished", "unknown", "killed", "starting", "empty")
 
 
 def filled(catalog: Catalog) -> Catalog:
-    seen = [SeenRun(f"r{number}", f"r{number}", "", "", [("", entry) for entry in (
-        Entry(f"r{number}", Verb.CREATE, {"kind": "run", "name": f"r{number}"}, NOW_UNIX - 100 + number),
-        Entry(f"r{number}", Verb.SET, {"state": state, "place": f"/runs/r{number}"},
-              NOW_UNIX - 100 + number))], {}, (), ())
-        for number, state in enumerate(STATES)]
+    seen = []
+    for number, state in enumerate(STATES):
+        uid, when = f"r{number}", NOW_UNIX - 100 + number
+        entries = [Entry(uid, Verb.CREATE, {"kind": "run", "name": uid}, when),
+                   Entry(uid, Verb.SET, {"state": state, "place": f"/runs/{uid}"}, when)]
+        seen.append(SeenRun(uid, uid, "", "", [("", entry) for entry in entries], {}, (), ()))
     catalog._feeder.write_runs(seen, catalog._feeder.feed())
     return catalog
 

@@ -212,3 +212,18 @@ def test_intervals_are_those_of_the_recording() -> None:
     assert interval_of(JobSpec(("train.py",), checkpoint="every=50"), Training(3600.0, step_secs=2.0)) == 100
     assert interval_of(JobSpec(("train.py",), checkpoint="5m"), ONE_HOUR) == 300
     assert interval_of(JobSpec(("train.py",), spot=True), EIGHT_HOURS) == pytest.approx(464.8, abs=0.1)
+
+
+def test_a_training_that_is_always_interrupted_before_it_saves_ends_the_simulation() -> None:
+    week = Training(7 * DAY, start_secs=120.0, checkpoint_secs=5.0)
+    found = simulate(job(every_minutes=None), random_traces(1000, mtbf_secs=7200.0), week)
+    assert found.finished_share == 0
+    assert found.lines == ["0% of 10 simulations finished", "Without checkpoints, the training starts again after each "
+                           "interruption. Add --spot or --checkpoint-every auto (in a job file: spot = true)."]
+
+
+def test_a_long_training_with_checkpoints_survives_any_number_of_interruptions() -> None:
+    long = Training(60 * DAY, start_secs=120.0, checkpoint_secs=5.0)
+    found = simulate(automatic(2.0), random_traces(2, mtbf_secs=7200.0), long)
+    assert found.finished_share == 1
+    assert found.interruptions > 600

@@ -129,3 +129,10 @@ def test_jobs_are_submitted_at_random_times_of_one_trace() -> None:
     traces = shifted(Trace(100.0, interruptions=(10.0,)), 50, seed=1)
     assert len({trace.offset_secs for trace in traces}) == 50
     assert all(0 <= trace.offset_secs < 100 for trace in traces)
+
+
+def test_traces_with_frequent_interruptions_are_shorter_so_that_they_fit_into_memory() -> None:
+    traces = random_traces(20_000, mtbf_secs=1e-3)
+    assert traces[0].period_secs == pytest.approx(0.1)
+    assert sum(len(trace.interruptions) for trace in traces) == pytest.approx(2_000_000, rel=0.01)
+    assert random_traces(1000, mtbf_secs=7200.0)[0].period_secs == 30 * 86_400

@@ -7,6 +7,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(place: Path) -> Iterator[str]:
+def live(place: Path) -> Diary:
+    diary = _diary(place / "live")
+    for number in range(20):
+        diary.step(number, {"loss:total": 1.0 + number})
+    diary.publish()
+    return diary
+
+
+@pytest.fixture(scope="module")
+def url(place: Path, live: Diary) -> Iterator[str]:
     from barograph.web.app import application
 
     _write(place / "spiky")
@@ -56,8 +66,8 @@ def url(place: Path) -> Iterator[str]:
 
 
 def _write(place: Path) -> None:
-    place.parent.mkdir(parents=True)
-    diary = Diary("spiky", store_from_url(str(place)))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    diary = _diary(place)
     for number in range(4000):
         loss = 100.0 if number == 3777 else math.nan if number == 1000 else 1.0
         tensors: dict[str, Any] = {}
@@ -69,6 +79,12 @@ def _write(place: Path) -> None:
     head = CapsuleHead(0, "p0", 5, 5, "", Held.NOT_FINITE, "The loss is NaN.", 0.0)
     write_capsule(diary.store, head, {}, {})
     keep_replay(diary.store, read_capsule(diary.store, head.name), REPLAY)
+
+
+def _diary(place: Path) -> Diary:
+    diary = Diary(place.name, store_from_url(str(place)))
+    diary.manifest = replace(diary.manifest, run_id=f"{diary.manifest.run_id}-{place.name}")
+    return diary
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +102,7 @@ def page(browser: Any) -> Iterator[Any]:
     page.set_default_timeout(_LONGEST_MS)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if "Canvas2D" not in message.text else None)
+    page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
     assert complaints == []
@@ -98,7 +115,6 @@ def test_the_spike_is_drawn_and_the_nan_is_marked_and_a_drag_zooms_to_them(page:
     canvas = chart.locator("canvas")
     playwright.expect(canvas).to_be_visible()
     playwright.expect(chart.get_by_text("1 NaN or infinite value")).to_be_visible()
-    plot = chart.locator(".u-over").bounding_box()
     page.wait_for_function(f"({_HIGHEST_INK})().length > 0")
     highest, red = page.evaluate(f"({_HIGHEST_INK})()")
     # The axis ends 5% above the maximum, 100, at 3777 of 4000 steps; the mark of the NaN is at 1000.
@@ -106,9 +122,11 @@ def test_the_spike_is_drawn_and_the_nan_is_marked_and_a_drag_zooms_to_them(page:
     assert abs(highest["x"] - 3777 / 3999) < 0.01
     assert abs(red - 1000 / 3999) < 0.01
 
-    page.mouse.move(plot["x"] + plot["width"] * 0.935, plot["y"] + 60)
+    over = chart.locator(".u-over")
+    wide = over.bounding_box()["width"]
+    over.hover(position={"x": wide * 0.935, "y": 60})
     page.mouse.down()
-    page.mouse.move(plot["x"] + plot["width"] * 0.965, plot["y"] + 60, steps=4)
+    over.hover(position={"x": wide * 0.965, "y": 60})
     page.mouse.up()
     page.mouse.move(5, 5)
     playwright.expect(chart.get_by_role("button", name="All steps")).to_be_visible()
@@ -141,17 +159,13 @@ def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: An
     other.context.close()
 
 
-def test_new_steps_are_drawn_and_the_zoom_stays(page: Any, url: str, place: Path) -> None:
-    diary = Diary("live", store_from_url(str(place / "live")))
-    for number in range(20):
-        diary.step(number, {"loss:total": 1.0 + number})
-    diary.publish()
+def test_new_steps_are_drawn_and_the_zoom_stays(page: Any, url: str, live: Diary) -> None:
     page.goto(f"{url}#/run/0/live?tab=charts&from=5&to=15")
     chart = page.get_by_role("figure", name="loss", exact=True)
     playwright.expect(chart.get_by_role("listitem").first).to_contain_text("16")
     for number in range(20, 30):
-        diary.step(number, {"loss:total": 1.0 + number})
-    diary.publish()
+        live.step(number, {"loss:total": 1.0 + number})
+    live.publish()
     for _ in range(2):
         with page.expect_response(lambda answer: "/api/lines" in answer.url):
             pass
@@ -174,6 +188,7 @@ def test_a_dead_layer_differs_from_one_that_was_not_recorded(page: Any, url: str
     # Rows are in the order in which the layers ran; the last was recorded from step 20 on.
     assert len(set(dead)) == 1, "one color over all steps"
     assert set(dead).isdisjoint({*live, *late[:2]}), "zero is neither a small value nor what was not recorded"
+    assert "255,255,255" not in {*dead, *live}, "nor the background"
     assert late[-1] not in late[:2]
 
     canvas.click(position={"x": 30, "y": 30})
@@ -229,7 +244,8 @@ _HIGHEST_INK = """() => {
 _CELLS = """() => {
   const canvas = document.querySelector('.cells canvas');
   if (!canvas) return [];
+  const over = ([r, g, b, a]) => [r, g, b].map((value) => Math.round(255 + (value - 255) * a / 255)).join();
   const pen = canvas.getContext('2d'), ratio = devicePixelRatio, rows = Math.round(canvas.height / ratio / 22);
   return Array.from({ length: rows }, (_, row) => [0.02, 0.3, 0.55, 0.98].map((part) =>
-    [...pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data].join()));
+    over(pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data)));
 }"""

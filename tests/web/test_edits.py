@@ -16,7 +16,6 @@ from barograph.model.items import Entry, Verb
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.catalogs import Catalogs
-from barograph.web.indexing import Indexes
 from barograph.web.listing import listed_runs
 from barograph.web.places import Places, Root
 from web_client import Client, recorded
@@ -168,11 +167,11 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
 
     monkeypatch.setattr("barograph.web.indexing.catalog_at", slowly)
     places = Places([str(root)])
-    catalogs = Catalogs(places, Indexes(), patience_secs=0.01)
+    catalogs = Catalogs(places, patience_secs=0.01)
 
     rows, problems = listed_runs(places, catalogs)
     assert len(rows) == 2
     assert "is being read or migrated" in problems[0]
 
     migrated.set()
-    assert listed_runs(places, Catalogs(places, Indexes(), patience_secs=60))[1] == []
+    assert listed_runs(places, Catalogs(places, patience_secs=60))[1] == []

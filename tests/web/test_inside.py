@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
+from barograph.web.in_process import get_inside
+from barograph.web.saved import saved_answers
 from diary import Diary
 from probed import SAMPLES, probed
 from web_client import Client
@@ -19,7 +22,7 @@ def client(tmp_path: Path) -> Client:
     plain = Diary("plain", store_from_url(str(tmp_path / "plain")))
     plain.step(0, {"loss:total": 1.0})
     plain.ended()
-    return Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
+    return Client(application([str(tmp_path)], hosts=["127.0.0.1", "localhost"]))
 
 
 def test_the_overview_says_what_there_is(client: Client) -> None:
@@ -71,3 +74,12 @@ def test_a_wrong_question_is_answered_with_a_sentence(client: Client, question: 
     answer = client.get(f"/api/{question}")
 
     assert (answer.status, says in answer.json["error"]) == (status, True), answer.body
+
+
+def test_a_saved_page_has_what_the_tab_shows_first(client: Client) -> None:
+    found = saved_answers(partial(get_inside, client.app), ["0/probed"])
+    about = [url.removeprefix("api/") for url in found if "probed" in url]
+
+    for name in ("inside?", "latent?", "sample?", "saliency?", "ridges?"):
+        assert [url for url in about if url.startswith(name)], name
+    assert "api/latent?run=0%2Fprobed&method=pca&fit=all&n=3" in found

@@ -192,7 +192,7 @@ class Agent:
         place = Place(self._index, addresses, port if self._index == 0 else self._eventually(peers.first_port),
                       interface_of(_address()))
         write_config(self._layout, spec, place)
-        sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
+        sync = CheckpointSync(self._store, self._layout.checkpoints, self._index, say=self._say)
         if self._attempt:
             self._eventually(sync.download)
         channels = self._eventually(lambda: read_channels(self._store, spec))
@@ -253,7 +253,6 @@ class Agent:
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
         any(self._patiently(sync.upload, waits_for_room=waits) for _ in range(_MOST_UPLOADS))
-        self._tell_problems(sync)
         if has_time:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
                             waits_for_room=waits)
@@ -317,10 +316,6 @@ class Agent:
             self._store, self._index, self._layout.code, self._cache / "environments", end=self._end,
             eventually=self._eventually, say=self._say).prepare(found))
 
-    def _tell_problems(self, sync: CheckpointSync) -> None:
-        for problem in sync.new_problems():
-            self._say(problem)
-
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
@@ -359,7 +354,6 @@ class Agent:
                 self._sync_at = now + _SYNC_SECS
                 reap_orphans()
                 sync.upload(is_stopping=self._end.asked.is_set)
-                self._tell_problems(sync)
         except StoreError:
             # What was not written is written later. Each try may take seconds, in which no notice is seen.
             self._store_at = time.monotonic() + _RETRY_SECS

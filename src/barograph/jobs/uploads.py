@@ -84,16 +84,19 @@ class CheckpointSync:
         store: Store of the job.
         directory: What the script knows as `SM_CHECKPOINT_DIR`.
         index: Which instance.
+        say: Takes a sentence for each file that is not stored, once.
     """
 
-    def __init__(self, store: Store, directory: Path, index: int) -> None:
+    def __init__(
+        self, store: Store, directory: Path, index: int, *, say: Callable[[str], object] = lambda text: None
+    ) -> None:
         self._store, self._directory, self._folder = store, directory, f"{CHECKPOINTS}/{index}"
         self._known: dict[str, _Stamp] = {}
         self._objects: dict[tuple[str, _Stamp], str] = {}
         # Of two agents of this instance, neither replaces what the other one stored.
         self._mine, self._stored = secrets.token_hex(4), 0
+        self._say = say
         self._left_out: set[str] = set()
-        self._told: set[str] = set()
 
     def download(self) -> int:
         """Bring the files of the last attempt; return how many there are.
@@ -135,12 +138,10 @@ class CheckpointSync:
             self._store.delete(place)
         return True
 
-    def new_problems(self) -> list[str]:
-        """Return the files that are not stored, each once, as sentences."""
-        new = sorted(self._left_out - self._told)
-        self._told |= self._left_out
-        return [f"The checkpoint file {_escaped(name)} is not stored: "
-                f"{'its name has a backslash' if _BACKSLASH in name else 'it cannot be read'}." for name in new]
+    def _leave_out(self, name: str, why: str) -> None:
+        if name not in self._left_out:
+            self._left_out.add(name)
+            self._say(f"The checkpoint file {_escaped(name)} is not stored: {why}.")
 
     def _store_file(self, name: str, stamp: _Stamp) -> bool:
         """Store a file; return whether it stayed the same meanwhile."""
@@ -161,10 +162,12 @@ class CheckpointSync:
                 if (stamp := _stamp_of(path)) is None:
                     continue
                 name = path.relative_to(self._directory).as_posix()
-                if os.access(path, os.R_OK) and _BACKSLASH not in name:
+                if _BACKSLASH in name:
+                    self._leave_out(name, "its name has a backslash")
+                elif os.access(path, os.R_OK):
                     found[name] = stamp
                 elif path.exists():
-                    self._left_out.add(name)
+                    self._leave_out(name, "it cannot be read")
         return dict(sorted(found.items()))
 
     def _index(self) -> dict[str, str]:

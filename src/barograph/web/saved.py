@@ -25,7 +25,7 @@ _ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data"
           "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
 _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
-_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS = 60, 60, 3
+_MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 8
 
 
 def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str,
 
     for key in runs:
         ask(_about(key, _ABOUT))
+        ask(_inside(key, answers.get(_url("inside", run=key), {})))
         ask(_url("cells", run=key, kind=kind, statistic=name)
             for kind in _KINDS for name in (*STATISTICS, UPDATE_RATIO))
         ask([_url("curves", run=key, name="loss", points=160)])
@@ -115,6 +116,20 @@ def _about(run: Any, names: Iterable[str]) -> Iterator[str]:
 
 def _parts(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (names[at:at + size] for at in range(0, len(names), size))
+
+
+def _inside(key: str, overview: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the tab on the inside of the model shows first, and the samples with saliency maps."""
+    tensors = overview.get("tensors", [])
+    yield from (_url("ridges", run=key, key=name) for name in
+                sorted(tensors, key=lambda name: name.endswith("bias"))[:_MOST_RIDGES])
+    seen = overview.get("evaluations", 0)
+    if not seen:
+        return
+    yield _url("latent", run=key, method="pca", fit="all", n=seen)
+    for sample in overview["saliency_samples"]:
+        yield _url("sample", run=key, sample=sample, n=seen)
+        yield _url("saliency", run=key, sample=sample, method=overview["saliency_methods"][-1], n=seen)
 
 
 def _steps(now: Mapping[str, Any]) -> list[int]:

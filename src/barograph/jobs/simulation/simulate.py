@@ -17,6 +17,8 @@ from barograph.model.plain import plain
 from barograph.watch.figures import count, duration, share
 
 _HOUR_SECS = 3600.0
+_FIRST = 10
+"""If none of so many simulations gets any further, the others are not worth their time."""
 _FITS = 1.5
 """An interval that differs less from the best one loses hardly more time."""
 
@@ -74,8 +76,10 @@ class Forecast:
     def lines(self) -> list[str]:
         """The forecast for people."""
         said = [f"{share(self.finished_share)} of {count(self.simulations, 'simulation')} finished"]
+        starts_again = ("Without checkpoints, the training starts again after each interruption. Add --spot or "
+                        "--checkpoint-every auto (in a job file: spot = true).")
         if not self.finished_share:
-            return said
+            return [*said, starts_again] if math.isinf(self.interval_secs) and math.isfinite(self.mtbf_secs) else said
         took, cost = self.duration_secs, self.cost
         said.append(f"duration: {duration(took.median)} (90% between {duration(took.low)} and {duration(took.high)})")
         if not math.isnan(cost.median):
@@ -86,8 +90,7 @@ class Forecast:
         said.append(f"{self.interruptions:.1f} interruptions, {self.repeated_steps.median:,.0f} repeated steps, "
                     f"{self.lost_percent:.1f}% of time lost; {every}")
         if self.interruptions and math.isinf(self.interval_secs):
-            said.append("Without checkpoints, the training starts again after each interruption. Add --spot or "
-                        "--checkpoint-every auto (in a job file: spot = true).")
+            said.append(starts_again)
         elif math.isfinite(self.mtbf_secs) and not 1 / _FITS < self.interval_secs / self.best_interval_secs < _FITS:
             said.append(f"an interruption every {duration(self.mtbf_secs)}: a checkpoint every "
                         f"{duration(self.best_interval_secs)} loses less (checkpoints.mtbf_hours = "
@@ -114,8 +117,14 @@ def simulate(spec: JobSpec, traces: Iterable[Trace], training: Training) -> Fore
     traces = list(traces)
     if not traces:
         raise SettingsError("A simulation needs at least one trace.")
-    jobs = [VirtualJob(spec, trace, training) for trace in traces]
-    finished = [job for job in jobs if job.run()]
+    jobs: list[VirtualJob] = []
+    finished: list[VirtualJob] = []
+    for trace in traces:
+        jobs.append(VirtualJob(spec, trace, training))
+        if jobs[-1].run():
+            finished.append(jobs[-1])
+        if len(jobs) == _FIRST and all(job.gets_no_further for job in jobs):
+            break
     plain_secs = training.start_secs + training.work_secs
     price = spec.spot_price if spec.spot else spec.price
     between = mtbf_secs(traces)

@@ -11,6 +11,8 @@ from itertools import pairwise
 
 from barograph.errors import SettingsError
 
+_MOST_TIMES = 2_000_000
+"""Interruptions of all random traces together."""
 DAY_SECS = 86_400.0
 HOUR_SECS = 3600.0
 
@@ -101,13 +103,14 @@ def random_traces(count: int, *, mtbf_secs: float, seed: int = 0, outage_secs: f
         seed: Equal seeds give equal traces.
         outage_secs: Mean time without capacity after each, exponentially distributed too; 0: others are available at
             once.
-        period_secs: Length of each.
+        period_secs: Length of each; shorter if the interruptions of all would not fit into memory.
 
     Raises:
         SettingsError: The mean time between interruptions is not above 0.
     """
     if not 0 < mtbf_secs < math.inf:
         raise SettingsError(f"The mean time between interruptions is {mtbf_secs:g} s; it must be above 0 and finite.")
+    period_secs = min(period_secs, (mtbf_secs + outage_secs) * max(1, _MOST_TIMES // max(1, count)))
     made = []
     for index in range(count):
         drawn = random.Random(f"{seed} {index}")

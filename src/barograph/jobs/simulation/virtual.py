@@ -14,6 +14,8 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.model.checkpoints import checkpoints_from
 
+_MOST_VAIN_ATTEMPTS = 500
+"""Attempts one after another that save nothing: a job without checkpoints may need millions of them."""
 _MOST_TIMES = 100.0
 """A job that takes so many times its work is not waited for."""
 _LATER_SECS = 1e-3
@@ -79,18 +81,24 @@ class VirtualJob:
         self._now = 0.0
         self._saved_secs = 0.0
         self._made_secs = 0.0
+        self._vain_attempts = 0
         self._announced = -math.inf
         self._attempt = Attempt(0.0, 0.0, math.inf, Outcome.LOST)
         self.state = JobState()
         self._note("submitted")
 
     def run(self) -> bool:
-        """Run the job until its controller ends it; return whether it finished."""
+        """Run the job until its controller ends it, or it gets no further; return whether it finished."""
         while not self.state.phase.is_over:
-            if self._now > self._training.work_secs * _MOST_TIMES:
+            if self._now > self._training.work_secs * _MOST_TIMES or self.gets_no_further:
                 return False
             self._act()
         return self.state.phase is Phase.FINISHED
+
+    @property
+    def gets_no_further(self) -> bool:
+        """Whether it was given up because its attempts save nothing."""
+        return self._vain_attempts >= _MOST_VAIN_ATTEMPTS
 
     @property
     def duration_secs(self) -> float:
@@ -175,6 +183,7 @@ class VirtualJob:
         made, saved = self._progress(self._now - saves - self._attempt.begin_secs - self._training.start_secs)
         if outcome is not Outcome.LOST:
             saved = made
+        self._vain_attempts = 0 if saved else self._vain_attempts + 1
         # Work that was lost before is not lost again.
         self._made_secs, self._saved_secs = self._attempt.saved_secs + made, self._attempt.saved_secs + saved
         for index in range(self._spec.instances if outcome is Outcome.FINISHED else 1):
