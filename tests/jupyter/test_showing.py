@@ -79,13 +79,13 @@ def test_a_run_is_shown_and_follows_its_training_while_the_kernel_is_busy(
     cell = Cell(notebook, barograph.open(tmp_path / "live").show(), monkeypatch)
     playwright.expect(cell.frame.get_by_role("heading", name="live")).to_be_visible()
     playwright.expect(cell.frame.get_by_role("figure", name="Loss").locator("canvas")).to_be_visible()
-    playwright.expect(cell.frame.get_by_text("3 steps")).to_be_visible()
+    playwright.expect(cell.frame.get_by_text("3 steps", exact=True)).to_be_visible()
 
     cell.asleep = True
     diary.step(3, {"loss:total": 0.5})
     diary.ended()
     cell.push()
-    playwright.expect(cell.frame.get_by_text("4 steps")).to_be_visible()
+    playwright.expect(cell.frame.get_by_text("4 steps", exact=True)).to_be_visible()
     assert notebook.complaints == []
     cell.widget.close()
 

@@ -197,7 +197,7 @@ class Number:
 SHAPES: Mapping[str, type | Shape] = {
     "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
     "Line": Shape(ChartLine, {
-        "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
+        "span": tuple[Finite, ...], "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
         "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
     }, optional=frozenset({"mean_at", "means", "mean_counts"})),
     "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})),

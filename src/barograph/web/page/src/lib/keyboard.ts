@@ -46,7 +46,7 @@ function isTyping(target: EventTarget | null): boolean {
 }
 
 function focusSearch(event: KeyboardEvent): void {
-  const field = [...document.querySelectorAll<HTMLInputElement>('main input[type="search"]')].find((input) => input.offsetParent);
+  const field = [...document.querySelectorAll<HTMLInputElement>('main :is(input[type="search"], input[role="combobox"])')].find((input) => input.offsetParent);
   if (!field) return;
   event.preventDefault();
   field.focus();

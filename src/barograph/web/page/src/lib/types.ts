@@ -328,7 +328,7 @@ export type Line = {
   nonfinite: number;
   nonfinite_steps: [number, number][];
   nonfinite_at: [number, number][];
-  span: Value[];
+  span: number[];
   steps: number[];
   positions: number[];
   values: Value[];
