@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barograph.model.clock import ManualClock
-from barograph.model.finding import FindingState, Severity
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.step import Mode
 from barograph.queries.run_list import RunRow, run_row, runs_in
 from barograph.runs.reading.glance import Glance, RunState
 from barograph.store.urls import store_from_url
@@ -23,12 +23,18 @@ Training = Any  # of watched.py
 SEEN = Glance("file:///runs/a", RunState.FINISHED, watched=True, covered=True)
 
 
+
+
+def finding(state: FindingState) -> Finding:
+    return Finding("id", "X901", "x", Severity.NOTE, state, "m", "r", (), "", "p0", "", Mode.TRAIN, 0, 0, 0, None, 0.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "judged_all", "told"),
     [
         ({}, True, "none"),
-        ({"findings": [SimpleNamespace(state=FindingState.CLOSED)] * 2}, True, "none (2 gone)"),
-        ({"findings": [SimpleNamespace(state=FindingState.OPEN, severity=Severity.NOTE)]}, True, ""),
+        ({"findings": [finding(FindingState.CLOSED)] * 2}, True, "none (2 gone)"),
+        ({"findings": [finding(FindingState.OPEN)]}, True, ""),
         ({"covered": False}, True, "none in what was seen"),
         ({"state": RunState.KILLED}, True, "none in what was seen"),
         ({"state": RunState.RUNNING}, True, "none so far"),
@@ -70,5 +76,6 @@ def test_the_newest_run_comes_first(
 
     assert [Path(row.place).name for row in rows] == ["new", "between", "old"]
     assert [row.open_findings for row in rows] == [{Severity.COSTLY: 1}, {}, {}]
+    assert [row.problem for row in rows] == ["The loss is 2, since step 0", "", ""]
     assert [row.judged_all for row in rows] == [True, False, False]
     assert all(math.isnan(row.cost_share) or row.cost_share >= 0 for row in rows)

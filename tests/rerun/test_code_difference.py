@@ -52,7 +52,8 @@ def test_of_a_file_that_both_changed_the_difference_of_the_changes_is_shown(kept
 
 def test_renamed_new_and_binary_files_have_their_paths(kept) -> None:
     renamed = b"diff --git a/old.py b/new.py\nsimilarity index 100%\nrename from old.py\nrename to new.py\n"
-    added = b"diff --git a/added.py b/added.py\nnew file mode 100644\n--- /dev/null\n+++ b/added.py\n@@ -0,0 +1 @@\n+x"
+    added = (b"diff --git a/added.py b/added.py\nnew file mode 100644\n--- /dev/null\n+++ b/added.py\n"
+             b"@@ -0,0 +1 @@\n+x\n")
     binary = b"diff --git a/a.bin b/a.bin\nindex 1..2\nGIT binary patch\nliteral 3\n"
 
     found = code_difference(kept(b""), kept(renamed + added + binary))

@@ -10,6 +10,7 @@ from typing import Any
 
 from barograph.model.finding import Severity
 from barograph.model.plain import plain
+from barograph.queries.problems import problems_of
 from barograph.queries.recall import has_judged_all
 from barograph.runs.reading.glance import Glance, RunState, glances, runs_below
 from barograph.store.base import Store
@@ -38,6 +39,7 @@ class RunRow:
         loss: Last loss; None if none was recorded.
         open_findings: Number of open findings by severity, worst first.
         findings: Number of all findings.
+        problem: Title of its first open problem, with the step since when; "" if there is none.
         watched: A watcher has judged it.
         judged_all: A watcher has judged everything that was published.
         covered: Everything was recorded, as far as its workers know.
@@ -57,6 +59,7 @@ class RunRow:
     loss: float | None
     open_findings: Mapping[Severity, int]
     findings: int
+    problem: str
     watched: bool
     judged_all: bool
     covered: bool
@@ -144,10 +147,17 @@ def run_row(place: str, run: Glance, *, judged_all: bool) -> RunRow:
         name=manifest.name if manifest else _last_part(place),
         run_id=manifest.run_id if manifest else None, state=run.state,
         started_unix=manifest.created_unix if manifest else None, attempt=run.attempt, steps=run.steps, loss=run.loss,
-        open_findings=run.open_findings, findings=len(run.findings), watched=run.watched, judged_all=judged_all,
-        covered=run.covered, cost_share=run.cost, place=place, url=run.url,
+        open_findings=run.open_findings, findings=len(run.findings), problem=_problem(run), watched=run.watched,
+        judged_all=judged_all, covered=run.covered, cost_share=run.cost, place=place, url=run.url,
         command=tuple(manifest.command) if manifest else (), problems=tuple(run.problems),
     )
+
+
+def _problem(run: Glance) -> str:
+    if not run.open_findings:
+        return ""
+    first = problems_of(run.findings)[0]
+    return f"{first.title}, since step {first.since_step:,}"
 
 
 def _below(root: str, name: str) -> str:

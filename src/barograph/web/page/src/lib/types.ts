@@ -540,6 +540,7 @@ export type RunRow = {
   loss: Value;
   open_findings: Partial<Record<Severity, number>>;
   findings: number;
+  problem: string;
   watched: boolean;
   judged_all: boolean;
   covered: boolean;
