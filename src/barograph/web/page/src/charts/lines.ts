@@ -11,7 +11,8 @@ export type Wanted = {
 };
 type Waiting = { wanted: Wanted; signal: AbortSignal; done: (found: RunLines[]) => void; failed: (error: unknown) => void };
 
-const MOST_NAMES = 24;
+/** More make an answer of several hundred kilobytes, and reading it a task that the page is felt to wait for. */
+const MOST_LINES = 60, MOST_NAMES = 24;
 const MOMENT_MS = 30;
 let queue: Waiting[] = [];
 
@@ -31,9 +32,10 @@ function send(): void {
     alike.set(kind, [...(alike.get(kind) ?? []), one]);
   }
   for (const together of alike.values()) {
+    const most = Math.min(MOST_NAMES, Math.floor(MOST_LINES / together[0]!.wanted.runs.length));
     let part: Waiting[] = [], size = 0;
     for (const one of together) {
-      if (part.length && size + one.wanted.names.length > MOST_NAMES) {
+      if (part.length && size + one.wanted.names.length > most) {
         void request(part);
         part = [];
         size = 0;
