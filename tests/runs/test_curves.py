@@ -201,7 +201,7 @@ def test_who_follows_a_run_forgets_the_files_that_were_made_one(workshop: Any) -
     assert run is not None
     assert len(workshop.names("records")) < 20
     assert len(run._condensed._of_files) < 20
-    assert len(run._records._shelf._footers) < 20
+    assert len(run._records._files._footers) < 20
 
 
 @pytest.mark.parametrize("spoiled", ["not", "damaged", "gone", "superseded"])

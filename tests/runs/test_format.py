@@ -66,7 +66,7 @@ def test_the_exact_query_agrees_with_our_reader(workshop: Any, make_records: Mak
     for tick in range(34):
         workshop.publish(second, make_records(tick, tick + 15, optimizer="d", loss=100.0 + tick))
     workshop.publish(second, make_records(34, 18, optimizer="g", loss=200.0))
-    assert len(workshop.names("records")) > len(workshop.run()._records._shelf.survey.files((1, "p0"))) + 1
+    assert len(workshop.names("records")) > len(workshop.run()._records._files.survey.files((1, "p0"))) + 1
 
     columns = ["attempt", "chunk", "tick", "step", "optimizer", "mode", "kind", "path", "value", "count"]
     ours = workshop.run().arrow(columns=columns).to_pylist()
