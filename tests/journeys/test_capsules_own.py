@@ -52,5 +52,5 @@ def test_the_sample_that_the_users_function_rejects_is_named_and_the_run_is_unch
     assert result["norm"] > 50 > 1.001 > max(item["norm_now"] for item in result["gradients"])
     assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([1], True)
     assert [item["index"] for item in result["guilty"]["samples"]] == ["5"]
-    # What the script attaches is no run of a replay: nothing is added to the one that is there.
-    assert sorted(path for path in (desk.folder / "run").rglob("*")) == files
+    # What the script attaches is no run of a replay: only the result is added to the one that is there.
+    assert [path.name for path in (desk.folder / "run").rglob("*") if path not in files] == ["replay.json"]

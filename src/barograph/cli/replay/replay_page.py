@@ -102,7 +102,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     try:
         keep_replay(store, held, data)
     except StoreError as error:
-        print(f"barograph: The studio cannot show this replay: {shown(str(error))}", file=sys.stderr)
+        print(f"barograph: The result of the replay was not stored. {shown(str(error))}", file=sys.stderr)
     if as_json:
         printer.json(data)
     for file in written if not as_json else ():
