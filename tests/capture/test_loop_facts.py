@@ -341,7 +341,7 @@ def test_modes_are_known_in_steps_whose_forward_pass_is_not_heard(record):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     step(model, optimizer)
     model.eval()
-    assert not tape.integration._forwards.heard
+    assert not tape.integration._forwards.observing
     step(model, optimizer)
     assert values(tape, "fact:layers_in_eval") == [0.0, 1.0]
 
@@ -417,12 +417,12 @@ def test_an_evaluation_without_a_loss_is_heard_where_no_forward_pass_is(record, 
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(10):
         step(model, optimizer)
-    assert not tape.integration._forwards.heard
+    assert not tape.integration._forwards.observing
     with gradients_off():
         model(torch.randn(16, 4)).argmax(1)
-    assert tape.integration._forwards.heard
+    assert tape.integration._forwards.observing
     step(model, optimizer)
-    assert not tape.integration._forwards.heard
+    assert not tape.integration._forwards.observing
     assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
 
 
@@ -433,7 +433,7 @@ def test_gradients_that_are_turned_off_at_every_step_have_nobody_listen_for_long
     heard = 0
     for _ in range(60):
         with torch.no_grad():
-            heard += tape.integration._forwards.heard
+            heard += tape.integration._forwards.observing
         step(model, optimizer)
     assert 10 < heard <= 20
 
@@ -447,9 +447,9 @@ def test_a_step_of_numbers_alone_stops_listening_when_it_ends(record):
     tape.integration._allowance.light = True
     with torch.no_grad():
         model(torch.randn(16, 4))
-    assert tape.integration._forwards.heard
+    assert tape.integration._forwards.observing
     step(model, optimizer)
-    assert not tape.integration._forwards.heard
+    assert not tape.integration._forwards.observing
 
 
 def test_gradients_turned_off_inside_a_compiled_function_are_none_of_ours(record):
