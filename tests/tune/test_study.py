@@ -169,7 +169,7 @@ def test_completion_by_cost() -> None:
     study.tell(asked(study), 1.0, cost=1.5)
     assert study.over == ""
     study.tell(asked(study), 1.0, cost=1.5)
-    assert study.over == "its trials cost 3.00, and 3 was the limit"
+    assert study.over == "its trials cost 3.00 (limit 3)"
 
 
 def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
     again = Study.open(tmp_path, clock=later)
     assert again.secs == 60.0
     later.advance(40.0)
-    assert again.over == "its time of 100 s is over"
+    assert again.over == "it reached its time limit of 100 s"
 
 
 @pytest.mark.parametrize("wrong", [{"trials": 0}, {"secs": -1.0}, {"patience": 0}, {"target": float("nan")}])

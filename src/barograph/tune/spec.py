@@ -120,7 +120,7 @@ class StudySpec:
             raise TuneError("A study needs an objective: name a metric to maximize or to minimize.")
         names = [objective.name for objective in self.objectives]
         if len(set(names)) < len(names):
-            raise TuneError(f"An objective is there twice: {', '.join(names)}.")
+            raise TuneError(f"An objective is listed twice: {', '.join(names)}.")
         if self.strategy not in STRATEGIES:
             raise TuneError(f'There is no strategy "{self.strategy}". {nearest(self.strategy, STRATEGIES)}')
         if self.strategy == "hyperband" and "asha" not in self.stopping.rules:

@@ -96,19 +96,19 @@ def _own(
     max_time: Annotated[str | None, typer.Option(help="End after this time: 2h.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="End at this total cost of all trials; needs --price.")] = None,
     patience: Annotated[
-        int | None, typer.Option(help="End after so many trials without an improvement by 1%.")
+        int | None, typer.Option(help="End after this many trials without an improvement of 1%.")
     ] = None,
     parent: Annotated[
         list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "
                                                              "data and model. Repeatable, up to 5.")
     ] = None,
     transfer: Annotated[
-        bool | None, typer.Option("--transfer", help="The parents are of other data or another model: try their best "
+        bool | None, typer.Option("--transfer", help="The parents used other data or another model: try their best "
                                                      "parameters first.")
     ] = None,
     confirm: Annotated[
-        int | None, typer.Option(help="At the end, repeat the best trials so often with other seeds (--seed N of the "
-                                      "script), and say whether the winner is really better.")
+        int | None, typer.Option(help="At the end, repeat the best two trials this many times with other seeds "
+                                      "(--seed N of the script), and say whether the winner is really better.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the study. Default: the script and a random suffix.")
