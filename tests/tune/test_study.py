@@ -74,7 +74,7 @@ def test_a_seed_gives_the_same_trials_also_after_a_kill(tmp_path: Path, strategy
 
 def test_two_studies_with_one_name_are_refused(tmp_path: Path) -> None:
     Study.create(tmp_path, X)
-    with pytest.raises(StudyExists, match="There is a study already"):
+    with pytest.raises(StudyExists, match="A study already exists here"):
         Study.create(tmp_path, X)
 
 
@@ -137,7 +137,7 @@ def test_a_value_that_is_not_finite_is_a_failure(value: float) -> None:
 def test_a_metric_that_never_arrives_is_a_failure() -> None:
     study = Study.create(None, X, strategy="random", maximize="accuracy")
     study.tell(asked(study))
-    assert study.trials[0].reason == "accuracy never arrived"
+    assert study.trials[0].reason == "accuracy was never reported"
 
 
 def test_a_study_whose_trials_all_fail_gives_up_with_the_common_cause() -> None:

@@ -56,10 +56,10 @@ class Parameter:
 
 
 class Space:
-    """What may vary in a study.
+    """The search space of a study.
 
     Args:
-        parameters: The parameters; one that another's condition names may stand anywhere.
+        parameters: The parameters, in any order: a condition may name a later one.
         constraints: Conditions that every trial meets, such as "width * depth <= 1024".
 
     Raises:
