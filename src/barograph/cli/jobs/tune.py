@@ -48,8 +48,8 @@ def _own(
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND...", help="A script (train.py) or any command with its own arguments, in which "
-                                                  "{lr} becomes the value of lr; or a file (tune.toml). Arguments "
-                                                  "that are options of this command, too, come after --."),
+                                                  "{lr} becomes the value of lr; or a file (tune.toml). Put "
+                                                  "arguments that are also options of this command after --."),
     ] = None,
     vary: Annotated[
         list[str] | None,
