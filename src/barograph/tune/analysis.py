@@ -1,4 +1,4 @@
-"""What mattered in a study: importance of parameters, slices, contours, parallel coordinates, regions that fail.
+"""Analysis of a study: importance of parameters, slices, contours, parallel coordinates, regions that fail.
 
 Everything is data, for the terminal, pages, notebooks and tables to draw.
 """

@@ -1,4 +1,4 @@
-"""What differs between runs, and where they part."""
+"""Differences between runs, and the first step at which they diverge."""
 
 from __future__ import annotations
 

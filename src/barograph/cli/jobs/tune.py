@@ -179,7 +179,7 @@ def resume(
 
 @GROUP.command("show")
 def show(study: _StudyName, as_json: _Json = False) -> None:
-    """Show a study: its trials, the best one, what mattered, and how values were chosen.
+    """Show a study: its trials, the best one, the importance of parameters, and how values were chosen.
 
     Examples:
 
