@@ -24,7 +24,7 @@
     │   └── UnknownJob (LookupError)      there is no job of that name
     ├── TuneError                         a study cannot be created, continued or used
     │   ├── BadSpace (ValueError)         the search space of a study is wrong
-    │   ├── StudyExists                   there is a study of that name
+    │   ├── StudyExists                   a study with that name already exists
     │   ├── UnknownStudy (LookupError)    there is no study at that place
     │   └── StudyChanged                  a study was created with another space or objective
     ├── MeasureError                      a statistic of a tensor cannot be computed
@@ -283,7 +283,7 @@ class BadSpace(TuneError, ValueError):
 
 
 class StudyExists(TuneError):
-    """There is a study of that name."""
+    """A study with that name already exists."""
 
 
 class UnknownStudy(TuneError, LookupError):

@@ -173,5 +173,5 @@ def _reader(run: Any) -> RunReader:
         return run
     place = run if isinstance(run, str | os.PathLike) else getattr(run, "url", None)
     if not isinstance(place, str | os.PathLike) or not os.fspath(place):
-        raise SettingsError(f"A run or its path is needed, not {type(run).__name__}.")
+        raise SettingsError(f"Expected a run or its path, not {type(run).__name__}.")
     return RunReader(store_from_url(os.fspath(place)))

@@ -135,7 +135,7 @@ def test_two_runs_are_chosen_and_compared(tab: Tab, url: str) -> None:
 
     results = page.get_by_role("group", name="Results")
     playwright.expect(results.get_by_role("columnheader", name="dead")).to_be_visible()
-    playwright.expect(page.get_by_role("region", name="First step apart")).to_contain_text("step 0")
+    playwright.expect(page.get_by_role("region", name="First difference")).to_contain_text("step 0")
     chart = page.get_by_role("figure", name="loss", exact=True)
     chart.scroll_into_view_if_needed()
     playwright.expect(chart.locator("canvas")).to_be_visible()

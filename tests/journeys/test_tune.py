@@ -91,7 +91,7 @@ def test_a_study_whose_trials_all_fail_gives_up_and_names_the_cause(jobs: Any) -
     jobs.write("silent.py", script(jobs).replace("score:", "result:"))
     ended = jobs.end(jobs.start("barograph", "tune", "silent.py", "--vary", "x=0.1,0.2", "--strategy", "grid", *METRIC))
     assert ended.code == 1
-    assert "score never arrived: no line of the output matches" in ended.out.decode()
+    assert "score was never reported: no line of the output matches" in ended.out.decode()
 
 
 def test_a_job_is_tuned_and_stopped_from_python(jobs: Any) -> None:

@@ -35,10 +35,10 @@ def finding(state: FindingState) -> Finding:
         ({}, True, "none"),
         ({"findings": [finding(FindingState.CLOSED)] * 2}, True, "none (2 gone)"),
         ({"findings": [finding(FindingState.OPEN)]}, True, ""),
-        ({"covered": False}, True, "none in what was seen"),
-        ({"state": RunState.KILLED}, True, "none in what was seen"),
+        ({"covered": False}, True, "none in the recorded steps"),
+        ({"state": RunState.KILLED}, True, "none in the recorded steps"),
         ({"state": RunState.RUNNING}, True, "none so far"),
-        ({}, False, "not judged to its end"),
+        ({}, False, "not fully evaluated"),
         ({"watched": False}, False, "not watched"),
     ],
 )

@@ -51,8 +51,8 @@ def test_every_integer_is_as_likely_on_a_linear_scale() -> None:
 
 @pytest.mark.parametrize(("text", "message"), [
     ("lr=0.1..0.001", "lr: The range 0.1..0.001 is reversed. Write 0.001..0.1."),
-    ("lr=0.1..0.1", "lr: The range 0.1..0.1 has one value only"),
-    ("lr=0..1:log", "lr: The range 0..1 has values of 0 or below, which have no logarithm"),
+    ("lr=0.1..0.1", "lr: The range 0.1..0.1 has only one value"),
+    ("lr=0..1:log", "lr: The range 0..1 contains values ≤ 0, which have no logarithm"),
     ("lr=-1..1:log", "no logarithm"),
     ("m=0.5..1:reverse-log", "is not in [0, 1)"),
     ("n=1..5:int:reverse-log", "not for integers"),
@@ -64,11 +64,11 @@ def test_every_integer_is_as_likely_on_a_linear_scale() -> None:
     ("lr=1..2:cubic", '"cubic" is unknown'),
     ("lr", "has no values"),
     ("lr=", "has no values"),
-    ("optimizer=adam", "nothing to choose"),
-    ("optimizer=,", "nothing to choose"),
+    ("optimizer=adam", "needs at least two values"),
+    ("optimizer=,", "needs at least two values"),
     ("optimizer=adam,adam", "listed twice"),
     ("1lr=0..1", "cannot be the name"),
-    ("m=0..1 if lr", "is no condition"),
+    ("m=0..1 if lr", "is not a condition"),
     ("m=0..1 if opt=sgd", 'there is no parameter "opt"'),
 ])
 def test_what_is_wrong_with_a_space_is_said(text: str, message: str) -> None:
@@ -79,8 +79,8 @@ def test_what_is_wrong_with_a_space_is_said(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(("texts", "message"), [
     ([], "The space is empty"),
-    (["a=0..1", "a=0..2"], "a is there twice"),
-    (["a=x,y if b=x", "b=x,y if a=x"], "form a circle"),
+    (["a=0..1", "a=0..2"], "a is listed twice"),
+    (["a=x,y if b=x", "b=x,y if a=x"], "are circular"),
     (["a=0..1 if b=1", "b=0..2"], "b is a range, not a choice"),
     (["a=0..1 if b=z", "b=x,y"], "b is never z"),
 ])

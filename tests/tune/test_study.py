@@ -74,7 +74,7 @@ def test_a_seed_gives_the_same_trials_also_after_a_kill(tmp_path: Path, strategy
 
 def test_two_studies_with_one_name_are_refused(tmp_path: Path) -> None:
     Study.create(tmp_path, X)
-    with pytest.raises(StudyExists, match="There is a study already"):
+    with pytest.raises(StudyExists, match="A study already exists here"):
         Study.create(tmp_path, X)
 
 
@@ -137,7 +137,7 @@ def test_a_value_that_is_not_finite_is_a_failure(value: float) -> None:
 def test_a_metric_that_never_arrives_is_a_failure() -> None:
     study = Study.create(None, X, strategy="random", maximize="accuracy")
     study.tell(asked(study))
-    assert study.trials[0].reason == "accuracy never arrived"
+    assert study.trials[0].reason == "accuracy was never reported"
 
 
 def test_a_study_whose_trials_all_fail_gives_up_with_the_common_cause() -> None:
@@ -169,7 +169,7 @@ def test_completion_by_cost() -> None:
     study.tell(asked(study), 1.0, cost=1.5)
     assert study.over == ""
     study.tell(asked(study), 1.0, cost=1.5)
-    assert study.over == "its trials cost 3.00, and 3 was the limit"
+    assert study.over == "its trials cost 3.00 (limit 3)"
 
 
 def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
     again = Study.open(tmp_path, clock=later)
     assert again.secs == 60.0
     later.advance(40.0)
-    assert again.over == "its time of 100 s is over"
+    assert again.over == "it reached its time limit of 100 s"
 
 
 @pytest.mark.parametrize("wrong", [{"trials": 0}, {"secs": -1.0}, {"patience": 0}, {"target": float("nan")}])

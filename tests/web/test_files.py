@@ -67,7 +67,7 @@ def test_what_a_browser_would_run_is_a_sandboxed_attachment(
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
     refused = content(client, name, "picture")
-    assert (refused.status, "no picture" in refused.json["error"]) == (400, True)
+    assert (refused.status, "not an image" in refused.json["error"]) == (400, True)
 
 
 def test_pictures_and_texts_are_previewed(client: Client, log: Any) -> None:

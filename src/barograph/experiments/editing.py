@@ -1,4 +1,4 @@
-"""Edits of what people add to an item: name, description, notes, tags, star, archive."""
+"""Edits of an item by users: name, description, notes, tags, star, archive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_TEXT_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What people added to an item.
+    """Name and annotations of an item: description, notes, tags, star, archive.
 
     Attributes:
         uid: ID of the item.
@@ -63,7 +63,7 @@ class Edit:
         note: Note to add; earlier notes stay.
         tags: Tags to set; None removes a tag.
         starred: Star it, or remove the star.
-        archived: Archive it, or bring it back.
+        archived: Archive it, or restore it.
     """
 
     name: str | None = None
@@ -115,7 +115,7 @@ def edit_from_json(data: Mapping[str, Any]) -> Edit:
 
 
 def marks_of(item: Item) -> Marks:
-    """Return what people added to an item."""
+    """Return name and annotations of an item."""
     facts = item.facts
     description = str(facts["description"] or "")
     versioned = json.dumps([item.name, description, sorted(item.tags.items())])
@@ -126,7 +126,7 @@ def marks_of(item: Item) -> Marks:
 
 
 def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by: str = "") -> Item:
-    """Edit an item; return it as it is then.
+    """Edit an item; return its new state.
 
     Args:
         catalog: Catalog with the item.
@@ -143,7 +143,7 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
     """
     overwrites = edit.name is not None or edit.description is not None or bool(edit.tags)
     if version and overwrites and version != marks_of(item).version:
-        raise EditConflict(f'Somebody else edited "{item.name}" meanwhile, so your change was not saved. '
+        raise EditConflict(f'Somebody else edited "{item.name}" in the meantime, so your change was not saved. '
                            "Look at the current values, then save again.")
     if edit.name is not None and edit.name != item.name:
         catalog.rename(item, edit.name, by=by)

@@ -19,7 +19,7 @@ MOST_GROUPS = 8
 """Number of quantiles into which a numeric parameter is divided."""
 
 LEAST_RUNS = 5
-"""With fewer runs nothing can be said."""
+"""Minimum number of runs for a result."""
 
 _SHUFFLES = 199
 _SEED = 0

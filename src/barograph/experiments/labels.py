@@ -1,4 +1,4 @@
-"""What lists of runs need from the catalog: names, stars, and which items are hidden or deleted."""
+"""Labels of runs for lists: names, stars, and whether they are archived or deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.model.items import ItemKind
 
 
 class Label(NamedTuple):
-    """What a list shows of a run, and whether it shows it.
+    """Label of a run in a list, and whether the list shows it.
 
     Attributes:
         name: Name in the catalog.

@@ -1,4 +1,4 @@
-"""The lineage of an item as a graph to draw: nodes in columns, from what it came of to what came of it."""
+"""The lineage of an item as a graph to draw: nodes in columns, from its sources to its results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Node:
         name: Name; the ID if unknown.
         state: State of a run; "" of others.
         place: Path or URL of a run; "" of others.
-        column: 0 for the item itself, negative for what it came of, positive for what came of it.
+        column: 0 for the item itself, negative for its sources, positive for its results.
     """
 
     uid: str

@@ -1,4 +1,4 @@
-"""Live and recent runs of a catalog, so that a page of what goes on need not read every run."""
+"""Live and recent runs of a catalog, for an overview that does not read every run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.experiments.run_listing import found_runs, search_with
 from barograph.experiments.schema import ITEMS
 
 LIVE = "state in ('running', 'starting', 'unknown')"
-"""Search of the runs that may go on."""
+"""Search that finds live runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class RecentRun:
 
 @dataclass(frozen=True, slots=True)
 class RecentRuns:
-    """Runs that go on, and the newest others.
+    """Live runs and the newest others.
 
     Attributes:
-        live: Runs that go on, newest first.
+        live: Live runs, newest first.
         recent: The newest other runs, newest first.
-        live_count, count: Number of all runs that go on, and of all runs.
+        live_count, count: Number of all live runs, and of all runs.
     """
 
     live: tuple[RecentRun, ...]
@@ -46,7 +46,7 @@ class RecentRuns:
 
 
 def recent_runs(catalog: Catalog, *, most_live: int, most_recent: int) -> RecentRuns:
-    """Return the runs that go on, and the newest others; archived and deleted ones are left out.
+    """Return the live runs and the newest others; archived and deleted ones are left out.
 
     Args:
         catalog: The catalog.

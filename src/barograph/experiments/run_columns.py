@@ -1,4 +1,4 @@
-"""Columns that a list of runs can have: which parameters, metrics and tags there are, and in which the runs differ."""
+"""Columns that a list of runs can have: parameters, metrics and tags, and whether the runs differ in them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
 STEP, TIME = "step", "time"
-"""What the x axis of a chart can be, besides a metric."""
+"""Values of the x axis of a chart, besides a metric."""
 
 _OF_TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.OUTPUT, Kind.INPUT,
                          Kind.OPTIMIZER_STATE, Kind.CUSTOM, Kind.BATCH, Kind.TARGET})

@@ -200,7 +200,7 @@ def probe_frames(run: RunReader, *, most: int | None = None) -> list[ProbeFrame]
 
     Args:
         run: The run.
-        most: Only so many, evenly spaced, the last one included; None: all.
+        most: Maximum number of frames, evenly spaced, including the last one; None: all.
 
     Raises:
         DamagedChunk: A file is damaged or missing.
@@ -381,7 +381,7 @@ def _pca_points(frames: Sequence[ProbeFrame], fit: str) -> tuple[list[Floats], t
 
 
 def _turned(points: Floats, reference: Floats | None) -> Floats:
-    """Return points turned towards those of the previous frame, by the rows that both have."""
+    """Return points rotated towards those of the previous frame, by the rows that both have."""
     if reference is None:
         return points
     both = np.isfinite(points).all(1) & np.isfinite(reference).all(1)

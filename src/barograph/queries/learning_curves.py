@@ -1,4 +1,4 @@
-"""Training and validation loss side by side, and what their course says.
+"""Training and validation loss, and their diagnosis.
 
 The verdict on overfitting and underfitting is that of the rules, so it agrees with the problems of the run. If no rule
 reports a fault of the losses, two faults of the split are looked for that no rule reports: a validation set that is too
@@ -161,7 +161,7 @@ def _diagnosis(
             first = findings[0]
             return name, first.message, first.remedy, tuple(item.id for item in findings)
     if not has_validation or not gaps:
-        return UNKNOWN, "No validation loss was recorded beside a training loss, so overfitting cannot be seen.", (
+        return UNKNOWN, "No validation loss was recorded next to a training loss, so overfitting cannot be detected.", (
             "Evaluate the model on held-out data with the loss function of the training."), ()
     if (found := _split(run, gaps)) is not None:
         return SPLIT, *found, ()
@@ -189,7 +189,7 @@ def _numbers(last: tuple[int, float, float]) -> str:
 
 
 def _split(run: RunReader, gaps: Sequence[tuple[int, float, float]]) -> tuple[str, str] | None:
-    """Return what the curves say against the split, and what to do; None: nothing."""
+    """Return the evidence of the curves against the split, and what to do; None if there is none."""
     if len(gaps) < _LEAST_EVALUATIONS:
         return None
     training, validation = (np.array(column) for column in list(zip(*gaps, strict=True))[1:])
@@ -199,15 +199,15 @@ def _split(run: RunReader, gaps: Sequence[tuple[int, float, float]]) -> tuple[st
     if improvement > 0 and fluctuation > _FLUCTUATES * improvement and (
             fluctuation > 2 * _fluctuation(training[half])):
         return (f"The validation loss changes by about {number(fluctuation)} from one evaluation to the next, while it "
-                f"improved by {number(improvement)} in all and the training loss is steady: the validation set is too "
-                "small, or its batches differ.",
+                f"improved by {number(improvement)} overall and the training loss is steady: the validation set is "
+                "too small, or its batches differ.",
                 "Use a larger validation set, or average over several splits (cross-validation).")
     if (validation[half] < _EASIER * training[half]).all() and not _is_harder_in_training(run):
         share = float(np.median(1 - validation[half] / training[half]))
         return (f"The validation loss is {percent(share)} below the training loss: the validation data is easier than "
                 "the training data, or the script makes training harder (augmentation, label smoothing, regularization "
                 "in the loss).",
-                "Compare how both sets were drawn. If training is not made harder on purpose, split at random again.")
+                "Compare how both sets were sampled. Unless training is harder on purpose, repeat the random split.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which training steps have tensors, and which have not."""
+"""Training steps with and without tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recording cost a run, beside what it was allowed to cost."""
+"""Cost of recording a run, and its budget."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ class RunRow:
         if self.state in GOING_ON:
             return "none so far"
         if not self.judged_all:
-            return "not judged to its end"
+            return "not fully evaluated"
         if not self.covered or self.state is RunState.KILLED:
-            return "none in what was seen"
+            return "none in the recorded steps"
         return f"none ({self.findings} gone)" if self.findings else "none"
 
     def to_json(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def about(spec: StudySpec, heritage: Heritage, trials: Sequence[Trial]) -> list[
         found.append(f"Strategy {spec.strategy}, seed {spec.seed}. Trials proposed by: {used}.")
         if trials[-1].origin.why:
             latest = trials[-1]
-            found.append(f"Trial {latest.number} is proposed by {_NAMES.get(latest.origin.proposer, '')}: "
+            found.append(f"Trial {latest.number} was proposed by {_NAMES.get(latest.origin.proposer, '')}: "
                          f"{latest.origin.why}.")
     if heritage.trials or heritage.given:
         dropped = f"; {heritage.dropped} do not fit the space" if heritage.dropped else ""

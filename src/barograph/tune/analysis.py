@@ -1,4 +1,4 @@
-"""What mattered in a study: importance of parameters, slices, contours, parallel coordinates, regions that fail.
+"""Analysis of a study: importance of parameters, slices, contours, parallel coordinates, regions that fail.
 
 Everything is data, for the terminal, pages, notebooks and tables to draw.
 """
@@ -34,13 +34,13 @@ _MOST_FITTED = 150
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """How much a parameter decides whether a trial is among the best.
+    """Importance of a parameter: how much it decides whether a trial is among the best.
 
     Attributes:
         name: Name of the parameter.
-        share: Its share of all, from 0 to 1.
+        share: Its share of the total importance, from 0 to 1.
         best_low, best_high: Range of the values of the best fifth of the trials; None for a choice.
-        best_values: The values of the best fifth with their numbers, of a choice.
+        best_values: For a choice, the values of the best fifth and how often each occurs.
     """
 
     name: str
@@ -76,7 +76,7 @@ def importance(study: Study) -> list[Importance]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The values of one parameter beside those of the objective.
+    """The values of one parameter and of the objective.
 
     Attributes:
         name: Name of the parameter.
@@ -109,7 +109,7 @@ def slices(study: Study) -> list[Slice]:
 
 @dataclass(frozen=True, slots=True)
 class Contour:
-    """What a Gaussian process expects over two parameters, the others as in the best trial.
+    """Predictions of a Gaussian process over two parameters, with all others as in the best trial.
 
     Attributes:
         x, y: Names of the parameters.
@@ -230,10 +230,10 @@ class HopelessRegion:
 
 
 def hopeless_regions(study: Study) -> list[HopelessRegion]:
-    """Return for each reason for which trials failed or a finding stopped them the part of the space it explains best.
+    """Return, for each reason why trials failed or were stopped by a finding, the region that explains it best.
 
-    A part is one value of a choice, or what is above or below a value of a range; at least three trials ended there,
-    all for the reason.
+    A region is one value of a choice, or all values above or below a value of a range. At least three trials ended
+    there, all of them for that reason.
     """
     ended = [trial for trial in study.trials if trial.state.is_over]
     reasons = Counter(reason for trial in ended if (reason := _kind_of(trial)))

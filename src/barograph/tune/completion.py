@@ -21,9 +21,9 @@ def reason_to_end(trials: Sequence[Trial], objective: Objective, completion: Com
     if completion.trials is not None and len(trials) >= completion.trials:
         return f"all {completion.trials} trials were started"
     if completion.secs is not None and secs >= completion.secs:
-        return f"its time of {completion.secs:g} s is over"
+        return f"it reached its time limit of {completion.secs:g} s"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
-        return f"its trials cost {cost:.2f}, and {completion.cost:g} was the limit"
+        return f"its trials cost {cost:.2f} (limit {completion.cost:g})"
     return common_failure(trials, completion.failures) or _by_value(trials, objective, completion)
 
 

@@ -1,4 +1,4 @@
-"""The verdict over repetitions of the best trials of a study."""
+"""The verdict on repetitions of the best trials of a study."""
 
 from __future__ import annotations
 

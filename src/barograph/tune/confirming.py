@@ -90,5 +90,5 @@ def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
     objective = study.objective
     found = MetricValues(view, [objective.name], plan.patterns).read(RunReader(view.store)).get(objective.name)
     if found is None:
-        return f"{objective.name} never arrived"
+        return f"{objective.name} was never reported"
     return found.best(maximize=objective.maximize) if plan.summary == "best" else found.last

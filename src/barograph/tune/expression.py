@@ -44,7 +44,7 @@ class Constraint:
             raise BadSpace(f'The constraint "{text}" is not an expression: {error}.') from None
         self.names = frozenset(_names(self._tree, text))
         for name in sorted(self.names - set(names)):
-            raise BadSpace(f'The constraint "{text}" has {name}, which is no parameter. {nearest(name, names)}')
+            raise BadSpace(f'The constraint "{text}" uses {name}, which is not a parameter. {nearest(name, names)}')
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether values meet the condition; True if a parameter of it does not apply or it cannot be computed.

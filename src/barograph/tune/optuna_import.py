@@ -27,7 +27,7 @@ def study_from_optuna(
 
     Raises:
         MissingExtra: Optuna is not installed.
-        ImportFailed: There is no such study, or its space cannot be taken over.
+        ImportFailed: There is no such study, or its space cannot be imported.
         StudyExists: There is a study at `where`.
     """
     library = optuna()
@@ -39,7 +39,7 @@ def study_from_optuna(
     try:
         space = Space([Parameter(one, _domain(distribution)) for one, distribution in distributions.items()])
     except BadSpace as error:
-        raise ImportFailed(f"The space of the study {name} cannot be taken over. {error}") from error
+        raise ImportFailed(f"Cannot import the search space of the study {name}. {error}") from error
     names = found.metric_names or _numbered(len(found.directions))
     maximize = [one for one, direction in zip(names, found.directions, strict=True) if direction.name == "MAXIMIZE"]
     minimize = [one for one in names if one not in maximize]
@@ -68,7 +68,7 @@ def _loaded(library: Any, storage: str, name: str) -> Any:
     except ImportFailed:
         raise
     except Exception as error:  # - whatever a database or a damaged file makes Optuna raise
-        raise ImportFailed(f"The storage of Optuna cannot be read: {error} ({storage}).") from error
+        raise ImportFailed(f"Cannot read the Optuna storage: {error} ({storage}).") from error
 
 
 def _domain(distribution: Any) -> Domain:

@@ -195,7 +195,7 @@ class Choice:
         if len({(type(value) is bool, value) for value in self.values}) < len(self.values):
             raise BadSpace(f"A choice is listed twice: {', '.join(map(str, self.values))}.")
         if len(self.values) < 2:
-            raise BadSpace("There is nothing to choose: give at least two values, separated by commas, or a range "
+            raise BadSpace("A choice needs at least two values: separate them by commas, or write a range "
                            "such as 0.1..0.9.")
         if self.is_ordered:
             object.__setattr__(self, "values", tuple(sorted(self.values)))
@@ -274,7 +274,7 @@ def domain_from_text(text: str) -> Domain:
         elif option in tuple(Scale):
             scale = Scale(option)
         else:
-            raise BadSpace(f'"{option}" is unknown in "{text.strip()}". After a range may stand int, float, '
+            raise BadSpace(f'"{option}" is unknown in "{text.strip()}". A range can be followed by int, float, '
                            f"{', '.join(Scale)}.")
     low, high = (_number(part.strip(), text) for part in (low_text, high_text))
     if is_int:
@@ -286,15 +286,15 @@ def domain_from_text(text: str) -> Domain:
 
 def _check_range(low: float, high: float, scale: Scale) -> None:
     if not (_is_number(low) and _is_number(high) and math.isfinite(low) and math.isfinite(high)):
-        raise BadSpace(f"The bounds of a range are finite numbers, not {low!r} and {high!r}.")
+        raise BadSpace(f"The bounds of a range must be finite numbers, not {low!r} and {high!r}.")
     if low > high:
         raise BadSpace(f"The range {low:g}..{high:g} is reversed. Write {high:g}..{low:g}.")
     if low == high:
-        raise BadSpace(f"The range {low:g}..{high:g} has one value only. Leave the parameter out of the space and pass "
+        raise BadSpace(f"The range {low:g}..{high:g} has only one value. Leave the parameter out of the space and pass "
                        "it to the script.")
     if scale is Scale.LOG and low <= 0:
-        raise BadSpace(f"The range {low:g}..{high:g} has values of 0 or below, which have no logarithm. Begin above 0, "
-                       "or use the scale linear.")
+        raise BadSpace(f"The range {low:g}..{high:g} contains values ≤ 0, which have no logarithm. Start above 0, "
+                       "or use the linear scale.")
     if scale is Scale.REVERSE_LOG and not (low >= 0 and high < 1):
         raise BadSpace(f"The range {low:g}..{high:g} is not in [0, 1), which the scale reverse-log needs.")
 

@@ -18,7 +18,7 @@ from barograph.tune.trial import Cause, Trial
 
 
 class RunningTrial:
-    """The trial that an objective gets as its second argument.
+    """The trial that an objective receives as its second argument.
 
     Args:
         study: Its study.
@@ -48,7 +48,7 @@ class RunningTrial:
 
 
 class Tuned:
-    """What tuning found.
+    """Result of tuning.
 
     Args:
         study: The study.

@@ -56,14 +56,14 @@ class Parameter:
 
 
 class Space:
-    """What may vary in a study.
+    """The search space of a study.
 
     Args:
-        parameters: The parameters; one that another's condition names may stand anywhere.
+        parameters: The parameters, in any order: a condition may name a later one.
         constraints: Conditions that every trial meets, such as "width * depth <= 1024".
 
     Raises:
-        BadSpace: A name is missing, wrong or there twice, conditions form a circle, or a constraint is wrong.
+        BadSpace: A name is missing, wrong or listed twice, conditions are circular, or a constraint is wrong.
     """
 
     def __init__(self, parameters: Iterable[Parameter], constraints: Iterable[str] = ()) -> None:
@@ -247,14 +247,14 @@ def _parameter(name: str, entry: Any) -> Parameter:
             return Parameter(name, IntRange(low, high) if is_int else FloatRange(low, high))
     except BadSpace as error:
         raise BadSpace(f"{name}: {error}") from None
-    raise BadSpace(f'{name}: {entry!r} describes no values. Give a text such as "1e-5..1e-1:log", a tuple (low, high) '
-                   "or a list of values.")
+    raise BadSpace(f'{name}: {entry!r} does not describe values. Pass a string such as "1e-5..1e-1:log", a tuple '
+                   "(low, high) or a list of values.")
 
 
 def _condition(text: str) -> Condition:
     parent, equals, values = text.partition("=")
     if not equals or not values.strip():
-        raise BadSpace(f'"{text.strip()}" is no condition. Write "if NAME=VALUE".')
+        raise BadSpace(f'"{text.strip()}" is not a condition. Write "if NAME=VALUE".')
     # One value may stand alone here, which a domain does not allow.
     found = tuple(value for part in values.split(",") if (value := part.strip()))
     return Condition(parent.strip(), found)
@@ -263,13 +263,13 @@ def _condition(text: str) -> Condition:
 def _ordered(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """Return the parameters, each after the one its condition names, with the values of conditions as there."""
     if not parameters:
-        raise BadSpace("The space is empty: nothing may vary.")
+        raise BadSpace("The space is empty. Add at least one parameter.")
     known: dict[str, Parameter] = {}
     for parameter in parameters:
         if not _NAME.fullmatch(parameter.name):
             raise BadSpace(f'"{parameter.name}" cannot be the name of a parameter.')
         if parameter.name in known:
-            raise BadSpace(f"{parameter.name} is there twice.")
+            raise BadSpace(f"{parameter.name} is listed twice.")
         known[parameter.name] = parameter
     done: dict[str, Parameter] = {}
     waiting = list(parameters)
@@ -281,7 +281,7 @@ def _ordered(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
             if (parent := parameter.condition.parameter) not in known:
                 raise BadSpace(f"{parameter.name} applies if {parameter.condition}, but there is no parameter "
                                f'"{parent}". {nearest(parent, known)}')
-            raise BadSpace(f"The conditions of {' and '.join(item.name for item in waiting)} form a circle.")
+            raise BadSpace(f"The conditions of {' and '.join(item.name for item in waiting)} are circular.")
         for parameter in ready:
             done[parameter.name] = _resolved(parameter, known)
             waiting.remove(parameter)

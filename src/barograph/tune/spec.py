@@ -1,4 +1,4 @@
-"""What a study is to find, and when it ends."""
+"""Specification of a study: space, objectives, completion and stopping."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Completion:
 
     Attributes:
         trials: Number of trials.
-        secs: Time with a process that asks for trials.
+        secs: Time during which a process worked on the study.
         cost: Sum of the costs of its trials.
         target: Value of the first objective.
-        patience: Number of trials one after another without an improvement by `improvement`.
-        improvement: Least improvement that counts, relative to the best value.
+        patience: Number of consecutive trials without an improvement of `improvement`.
+        improvement: Smallest improvement that counts, relative to the best value.
         convergence: Whether to end once the model of the strategy expects no improvement.
-        failures: Number of failed trials with no other result from which on the study gives up.
+        failures: The study ends after this many trials if all of them failed.
     """
 
     trials: int | None = None
@@ -98,13 +98,13 @@ class StudySpec:
     """A study as it was created. Completion criteria may change later; nothing else does.
 
     Attributes:
-        space: What may vary.
+        space: The search space.
         objectives: What to optimize; with several, the study looks for a Pareto front.
         strategy: One of `STRATEGIES`.
         seed: Makes the proposals of a study that runs one trial at a time reproducible.
         completion: When it ends.
         stopping: Which trials it stops.
-        details: What the caller wants to find again on resume, such as the command: JSON data.
+        details: JSON data of the caller for use on resume, such as the command.
     """
 
     space: Space
@@ -120,7 +120,7 @@ class StudySpec:
             raise TuneError("A study needs an objective: name a metric to maximize or to minimize.")
         names = [objective.name for objective in self.objectives]
         if len(set(names)) < len(names):
-            raise TuneError(f"An objective is there twice: {', '.join(names)}.")
+            raise TuneError(f"An objective is listed twice: {', '.join(names)}.")
         if self.strategy not in STRATEGIES:
             raise TuneError(f'There is no strategy "{self.strategy}". {nearest(self.strategy, STRATEGIES)}')
         if self.strategy == "hyperband" and "asha" not in self.stopping.rules:

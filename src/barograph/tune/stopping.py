@@ -35,7 +35,7 @@ def reason_to_stop(trial: Trial, others: Iterable[Trial], objective: Objective, 
 
 
 def _asha(trial: Trial, peers: list[Trial], objective: Objective, stopping: Stopping) -> str:
-    """Asynchronous successive halving: at each rung go on those among the best 1/factor of all that came so far.
+    """Asynchronous successive halving: at each rung, the best 1/factor of all trials that have reached it continue.
 
     Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020; the variant that stops instead of
     pausing is that of Ray Tune.

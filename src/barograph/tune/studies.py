@@ -31,7 +31,7 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
         home: Directory of the jobs.
 
     Raises:
-        StudyExists: There is one of its name.
+        StudyExists: A study with that name exists.
         UnknownStudy: There is no such parent.
         TuneError, SettingsError: An option is wrong.
         StoreError: The store is unreachable.

@@ -87,25 +87,25 @@ class Study:
 
         Args:
             where: Directory, URL or store for its state; None: memory.
-            space: What may vary, as in `Space.from_mapping` or `Space.from_texts`.
+            space: The search space, as in `Space.from_mapping` or `Space.from_texts`.
             maximize: Names of metrics to maximize; or, for one objective, whether high values are good.
             minimize: Names of metrics to minimize.
             strategy: "auto", "bayesian", "random", "grid" or "hyperband".
             seed: With it, a study that runs one trial at a time is reproducible.
-            trials: Number of trials; short for `completion`.
+            trials: Number of trials; a shortcut for `completion`.
             completion: When the study ends.
             stopping: Which trials are stopped early.
             constraints: Conditions that every trial meets, such as "width * depth <= 1024".
-            details: JSON data for whoever resumes it.
-            parents: Up to five earlier studies, or where they are, to start from.
-            transfer: Whether the parents are of other data or another model: then their best parameters are tried
+            details: JSON data that is stored with the study, for use on resume.
+            parents: Up to five earlier studies to start from, or their locations.
+            transfer: Whether the parents used other data or another model: then their best parameters are tried
                 first. Otherwise their trials count as if this study had made them.
-            resume: If there is a study already, continue it.
+            resume: Continue an existing study.
             clock: The time.
 
         Raises:
             BadSpace: The space is wrong.
-            StudyExists: There is a study at that place.
+            StudyExists: There is already a study.
             StudyChanged: There is one with another space, objective or strategy.
             TuneError: A parent does not fit, or a criterion is wrong.
             StoreError: The store is unreachable.
@@ -132,7 +132,7 @@ class Study:
         try:
             log.append("created", **spec.to_json(), heritage=heritage.to_json())
         except NotLeading:
-            raise StudyExists("There is a study already. Resume it, or give this one another name "
+            raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
         return cls(spec, log, heritage=heritage, clock=clock)
 
@@ -165,12 +165,12 @@ class Study:
 
     @property
     def running(self) -> list[Trial]:
-        """Trials without an end: those that run, and those whose process was killed."""
+        """Unfinished trials: those that run, and those whose process was killed."""
         return list(self._history.running.values())
 
     @property
     def space(self) -> Space:
-        """What varies."""
+        """The search space."""
         return self.spec.space
 
     @property
@@ -197,7 +197,7 @@ class Study:
 
     @property
     def best(self) -> Trial:
-        """The finished trial with the best value of the first objective, the earliest of equals.
+        """The finished trial with the best value of the first objective; the earliest one if several are equal.
 
         Raises:
             TuneError: No trial has finished.
@@ -211,7 +211,7 @@ class Study:
 
     @property
     def front(self) -> list[Trial]:
-        """The Pareto front: finished trials that no other beats in all objectives, by the first one."""
+        """The Pareto front: finished trials that no other beats in all objectives, sorted by the first objective."""
         finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
         losses = {trial.number: self._losses(trial) for trial in finished}
         return sorted((trial for trial in finished if not any(
@@ -232,7 +232,7 @@ class Study:
         return self._confirmation
 
     def confirm(self, confirmation: Confirmation) -> None:
-        """Take what repetitions of the best trials found.
+        """Store the result of repetitions of the best trials.
 
         Raises:
             StoreError: The store is unreachable.
@@ -240,12 +240,12 @@ class Study:
         self._note("confirmed", lambda: plain(confirmation))
 
     def refresh(self) -> None:
-        """Take what other processes did."""
+        """Read the events of other processes."""
         if self._log is not None:
             self._take(self._log.new())
 
     def give(self, parameters: Mapping[str, Any]) -> None:
-        """Have these values tried next.
+        """Try these values next.
 
         Raises:
             BadSpace: They do not belong to the space.
@@ -309,7 +309,7 @@ class Study:
         return trial
 
     def report(self, trial: Trial | int, step: int, value: float) -> str:
-        """Take a value of the first objective during training; return why the trial should stop, "" to go on.
+        """Report a value of the first objective during training; return why the trial should stop, "" to go on.
 
         Reports are stored when the trial ends. After a kill, report again: a step that is known is ignored.
 
@@ -323,7 +323,7 @@ class Study:
             return mine.reason
         if step not in mine.curve:
             if not math.isfinite(value):
-                return self.should_stop(mine)  # no rule can compare it; a finding or the end of the trial tells
+                return self.should_stop(mine)  # no rule can compare it; a finding or the end of the trial decides
             is_last = all(step > known for known in mine.curve)
             mine.curve[step] = float(value)
             if is_last and not self.should_stop(mine) and (reason := reason_to_stop(
@@ -332,7 +332,7 @@ class Study:
         return self.should_stop(mine)
 
     def stop(self, trial: Trial | int, reason: str, *, cause: Cause = Cause.FINDING) -> None:
-        """Decide that a trial stops; whoever trains it stops it and then tells."""
+        """Mark a trial to be stopped; the process that trains it stops it and calls `tell`."""
         number = self._trial(trial).number
         if number not in self._stopping:
             self._note("stopping", lambda: {"number": number, "reason": reason, "cause": str(cause)})
@@ -345,7 +345,7 @@ class Study:
         self, trial: Trial | int, values: Values | None = None, *, failed: str = "", cost: float = 0.0,
         complete: bool = False,
     ) -> None:
-        """Take the end of a trial. A trial that has ended already is left as it is.
+        """Report the result of a trial. A trial that has already ended stays unchanged.
 
         A trial that `stop` or `report` decided to stop counts as stopped, unless it is `complete`.
 
@@ -354,7 +354,7 @@ class Study:
             values: Its value, or one for each objective in order or by name; None: it has none.
             failed: Why it failed.
             cost: What it cost.
-            complete: It trained to its end: if it should have stopped, that came too late.
+            complete: It trained to its end, even if it should have stopped.
 
         Raises:
             TuneError: The number of values is wrong.
@@ -373,7 +373,7 @@ class Study:
         if reason:
             state = TrialState.STOPPED
         elif failed or found is None:
-            state, reason = TrialState.FAILED, failed or f"{self.objective.name} never arrived"
+            state, reason = TrialState.FAILED, failed or f"{self.objective.name} was never reported"
         else:
             state = TrialState.FINISHED
         body = {"number": mine.number, "state": str(state), "values": list(found or ()), "reason": reason,
@@ -381,7 +381,7 @@ class Study:
         self._note("told", lambda: None if mine.state.is_over else body)
 
     def end(self, reason: str = "requested by the user") -> None:
-        """Start no more trials; those that run go on."""
+        """Start no more trials; running ones continue."""
         self._note("ended", lambda: {"reason": reason})
 
     def extend(self, completion: Completion) -> None:

@@ -27,7 +27,7 @@ class StudyHome:
         self._folder = home.path / FOLDER
 
     def add(self, name: str, url: str) -> None:
-        """Note where a study is; a record of its name is replaced.
+        """Store where a study is; this replaces an older record of its name.
 
         Raises:
             SettingsError, TuneError: It cannot be the name of a study.
@@ -42,10 +42,10 @@ class StudyHome:
             part.write_text(json.dumps({"name": name, "url": url}), "utf-8")
             os.replace(part, self._path(name))
         except OSError as error:
-            raise TuneError(f"The study cannot be noted: {error.strerror} ({self._folder}).") from error
+            raise TuneError(f"Cannot store the name of the study: {error.strerror} ({self._folder}).") from error
 
     def has(self, name: str) -> bool:
-        """Return whether there is a study of that name."""
+        """Return whether a study has that name."""
         return self._path(name).exists()
 
     def names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""One trial of a study: values of the parameters, and what came of them."""
+"""One trial of a study: values of the parameters, and the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.tune.parameter import Value
 
 
 class TrialState(StrEnum):
-    """What a trial is doing, or how it ended."""
+    """State of a trial."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -32,7 +32,7 @@ class Cause(StrEnum):
     RULE = "rule"
     """The median rule, or successive halving: others were better at the same step."""
     FINDING = "finding"
-    """A finding: the training was broken. The search takes it for as bad as the worst trial."""
+    """A finding: the training was broken. The search treats it like the worst trial."""
     USER = "user"
 
 
@@ -65,9 +65,9 @@ class Trial:
         state: What it is doing.
         values: One for each objective; empty if it has none.
         reason: Why it was stopped or failed, one sentence.
-        cause: Who stopped it; None if nobody did.
+        cause: Who stopped it; None if it was not stopped.
         curve: Step to value of the first objective, of all reports.
-        started_unix, ended_unix: By the clock of who asked for it; None while it runs.
+        started_unix, ended_unix: By the clock of the process that asked for it; `ended_unix` is None while it runs.
         job: Name of its job, or of whatever else trains it; "" for a function.
         cost: What it cost, in the currency of its jobs.
         beside: Number of trials that ran when it was asked for.

@@ -47,7 +47,7 @@ class TrialPlan:
         if self.confirm < 0 or self.confirm == 1:
             raise TuneError(f"confirm is {self.confirm}; it must be at least 2 repetitions, or 0.")
         if self.summary not in SUMMARIES:
-            raise TuneError(f'"{self.summary}" is no way to summarize a metric. Choose from {", ".join(SUMMARIES)}.')
+            raise TuneError(f'"{self.summary}" cannot summarize a metric. Choose from {", ".join(SUMMARIES)}.')
         for name, pattern in self.patterns.items():
             check_pattern(name, pattern)
 

@@ -81,7 +81,7 @@ class Tuner:
         except JobRefused as error:
             self.study.tell(trial, failed=str(error))
             if trial.number == 0:
-                self.study.end("its first job was refused")
+                self.study.end("its first job was rejected")
                 raise
         except StoreError as error:
             self.study.tell(trial, failed=f"its store is unreachable: {error}")

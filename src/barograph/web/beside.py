@@ -27,7 +27,7 @@ def serve_beside(
     place: str, say: Callable[[str], object], *, registry: Registry | None = None,
     wait: Callable[[float], object] = time.sleep, start: Callable[..., None] = serve,
 ) -> None:
-    """Say the link to a run once, and serve its root if no studio on this machine does.
+    """Print the link to a run once, and serve its root if no studio on this machine does.
 
     Args:
         place: Path or URL of the run.

@@ -1,4 +1,4 @@
-"""Tells pages that runs changed. They ask for the data themselves, so a lost message costs only time."""
+"""Notifies pages that runs changed. They request the data themselves, so a lost message only costs time."""
 
 from __future__ import annotations
 

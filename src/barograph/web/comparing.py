@@ -1,4 +1,4 @@
-"""What differs between runs, and where they part."""
+"""Differences between runs, and the first step at which they diverge."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _keys(request: Request, most: int) -> list[str]:
     keys = list(dict.fromkeys(request.query_params.getlist("run")))
     if not 2 <= len(keys) <= most:
         raise SettingsError(f"A comparison needs 2 to {most} different runs, not {len(keys)}."
-                            if most > 2 else f"It needs two different runs, not {len(keys)}.")
+                            if most > 2 else f"This needs two different runs, not {len(keys)}.")
     return keys
 
 

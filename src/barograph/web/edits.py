@@ -24,7 +24,7 @@ from barograph.web.protection import visitor_of
 
 
 def edit_routes(places: Places, catalogs: Catalogs, clock: Clock | None = None) -> list[BaseRoute]:
-    """Return the routes that show and edit what people add to items.
+    """Return the routes that show and edit the annotations of items.
 
     An item is named by `run`, the key of a run, or by `root` and `uid`.
 

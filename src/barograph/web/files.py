@@ -143,7 +143,7 @@ def _picture(parts: Iterator[bytes]) -> Response:
     kind = next((kind for magic, kind in _PICTURES if first.startswith(magic)),
                 "image/webp" if first[:4] == b"RIFF" and first[8:12] == b"WEBP" else None)
     if kind is None:
-        raise SettingsError("The file is no picture that a browser shows.")
+        raise SettingsError("The file is not an image that browsers can display.")
 
     def whole() -> Iterator[bytes]:
         yield first

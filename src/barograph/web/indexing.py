@@ -24,7 +24,7 @@ _MOST_PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """How far the catalog of a root is.
+    """Progress of the catalog of a root.
 
     Attributes:
         done, total: Runs read and to be read, while it is under way; 0 if it is not.
@@ -93,7 +93,7 @@ class Indexes:
             return state.catalog
 
     def of(self, root: Root) -> Indexing:
-        """Return how far the catalog of a root is."""
+        """Return the progress of the catalog of a root."""
         state = self._state(root)
         with state.changed:
             return Indexing(state.done, state.total if state.is_busy else 0, not state.is_complete,

@@ -1,4 +1,4 @@
-"""The lineage of a run, and whether its reruns gave the same."""
+"""The lineage of a run, and whether its reruns are identical."""
 
 from __future__ import annotations
 

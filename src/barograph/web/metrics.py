@@ -1,4 +1,4 @@
-"""Figures of the server and of its runs, for Prometheus."""
+"""Metrics of the server and of its runs, for Prometheus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Metrics:
                                buckets=_SECS, registry=self._registry)
 
     def route(self) -> BaseRoute:
-        """Return the route of the figures."""
+        """Return the route of the metrics."""
 
         def metrics(request: Request) -> Response:
             return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})

@@ -40,7 +40,7 @@ class OpenRuns:
         self._lock = threading.Lock()
 
     def has_changed(self, key: str) -> None:
-        """Have a run read again by whoever asks next."""
+        """Have the next request read the run again."""
         with self._lock:
             opened = self._open.get(key)
         if opened is not None:

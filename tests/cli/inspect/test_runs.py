@@ -75,7 +75,7 @@ def test_a_run_whose_watcher_died_is_not_called_free_of_findings(
         call("watch", place, "--once", "--rules", "non-finite")
         step()
 
-    assert "not judged to its end" in call("runs", place).out
+    assert "not fully evaluated" in call("runs", place).out
 
 
 def test_json_tells_what_cannot_be_read(call: Call, root: Path) -> None:

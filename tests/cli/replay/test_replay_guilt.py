@@ -57,10 +57,10 @@ def test_the_sample_that_the_users_function_holds_alone_is_named() -> None:
 def test_a_function_that_holds_any_sample_names_none() -> None:
     losses = [9.0] * 8
     assert said(asked(losses, OwnResult(True)), losses) == [
-        "no sample: each of them fails alone, so the fault is not in the samples"]
+        "no sample: every sample fails on its own, so the samples are not the cause"]
 
 
-@pytest.mark.parametrize(("alone", "says"), [(False, "no sample of this worker: "), (True, "no sample: each of them")])
+@pytest.mark.parametrize(("alone", "says"), [(False, "no sample of this worker: "), (True, "no sample: every sample")])
 def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_another_worker(
     alone: bool, says: str
 ) -> None:

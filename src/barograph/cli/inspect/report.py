@@ -16,8 +16,8 @@ def command(
                                                          "RUN-NAME.html in the current directory."),
     ] = None,
     interactive: Annotated[
-        bool, typer.Option("--interactive", help="Write the page of barograph studio instead: charts that zoom, the "
-                                                 "map of layers, steps.")
+        bool, typer.Option("--interactive", help="Write the page of barograph studio instead, with zoomable charts, "
+                                                 "the map of layers, and steps.")
     ] = False,
     price_per_hour: Annotated[
         float | None, typer.Option(metavar="PRICE", help="Cost of one hour of the run, all machines together.")

@@ -71,4 +71,4 @@ def _findings(run: RunRow) -> Text:
         found = run.open_findings.items()
         return Text(", ").join(severity_text(severity, f"{number} {severity.value}") for severity, number in found)
     text = run.no_open_findings
-    return Text(text, {"none": "green", "not watched": "dim", "not judged to its end": "dim"}.get(text, ""))
+    return Text(text, {"none": "green", "not watched": "dim", "not fully evaluated": "dim"}.get(text, ""))

@@ -48,8 +48,8 @@ def _own(
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND...", help="A script (train.py) or any command with its own arguments, in which "
-                                                  "{lr} becomes the value of lr; or a file (tune.toml). Arguments "
-                                                  "that are options of this command, too, come after --."),
+                                                  "{lr} becomes the value of lr; or a file (tune.toml). Put "
+                                                  "arguments that are also options of this command after --."),
     ] = None,
     vary: Annotated[
         list[str] | None,
@@ -96,19 +96,19 @@ def _own(
     max_time: Annotated[str | None, typer.Option(help="End after this time: 2h.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="End at this total cost of all trials; needs --price.")] = None,
     patience: Annotated[
-        int | None, typer.Option(help="End after so many trials without an improvement by 1%.")
+        int | None, typer.Option(help="End after this many trials without an improvement of 1%.")
     ] = None,
     parent: Annotated[
         list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "
                                                              "data and model. Repeatable, up to 5.")
     ] = None,
     transfer: Annotated[
-        bool | None, typer.Option("--transfer", help="The parents are of other data or another model: try their best "
+        bool | None, typer.Option("--transfer", help="The parents used other data or another model: try their best "
                                                      "parameters first.")
     ] = None,
     confirm: Annotated[
-        int | None, typer.Option(help="At the end, repeat the best trials so often with other seeds (--seed N of the "
-                                      "script), and say whether the winner is really better.")
+        int | None, typer.Option(help="At the end, repeat the best two trials this many times with other seeds "
+                                      "(--seed N of the script), and say whether the winner is really better.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the study. Default: the script and a random suffix.")
@@ -179,7 +179,7 @@ def resume(
 
 @GROUP.command("show")
 def show(study: _StudyName, as_json: _Json = False) -> None:
-    """Show a study: its trials, the best one, what mattered, and how values were chosen.
+    """Show a study: its trials, the best one, the importance of parameters, and how values were chosen.
 
     Examples:
 

@@ -154,7 +154,7 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
             study.confirm(found)
     except KeyboardInterrupt:
         print(f"\nbarograph: the study continues with  barograph tune resume {plan.name}\n"
-              f"  its running jobs go on; to stop them:  barograph tune stop {plan.name}", file=sys.stderr)
+              f"  its running jobs continue; to stop them:  barograph tune stop {plan.name}", file=sys.stderr)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if as_json:
         printer.json(study_json(study))
@@ -216,7 +216,7 @@ def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
         ("best", f"trial {best.number}: {values} with "
                  f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
         *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
-        *([("mattered", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
+        *([("importance", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
         ("command", shlex.join(spec.shown)),
         ("rerun", f"barograph resubmit {best.job}"),
         ("model", f"barograph wait {best.job} --model DIR copies it"),

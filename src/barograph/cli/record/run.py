@@ -149,7 +149,7 @@ def command(
     ] = None,
     studio: Annotated[
         bool, typer.Option("--studio", help="Print a link to the run in the browser. Starts barograph studio for its "
-                                            "place, unless one runs.")
+                                            "directory unless one is already running.")
     ] = False,
     trust: Trust = False,
     live: Live = True,
@@ -184,7 +184,7 @@ def command(
     })
     settings_file = config or default_config()
     if studio and as_json:
-        raise typer.BadParameter("--studio and --json cannot be combined: the link would be among the JSON")
+        raise typer.BadParameter("--studio and --json cannot be combined: the link would break the JSON output")
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory cannot be shared by two processes. Give --to a directory or a bucket.")
     preset_named(settings.preset)

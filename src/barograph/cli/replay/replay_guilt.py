@@ -29,7 +29,7 @@ from barograph.watch.wording import shown
 
 _NO_ROWS = "no input of the step has one row per sample."
 _ONE = "the batch has one sample."
-_ELSEWHERE = ("Everything this worker computed is finite; the NaN or infinity came with another worker's gradients. "
+_ELSEWHERE = ("Everything this worker computed is finite; the NaN or infinity is in the gradients of another worker. "
               "Replay that worker's capsule, in the folder next to this one.")
 
 

@@ -115,7 +115,7 @@ def guilt_sentence(
         return (f"no sample{of} of this worker: the step fails with any of them, so the fault is not in the samples or "
                 "came from another worker. Replay that worker's capsule, in the folder next to this one")
     if guilty.any_fails:
-        return f"no sample{of}: each of them fails alone, so the fault is not in the samples"
+        return f"no sample{of}: every sample fails on its own, so the samples are not the cause"
     if not guilty.rows:
         return f"no single sample{of}: they fail only together"
     which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: it fails alone" if len(

@@ -43,10 +43,10 @@ _NAMED_ITEMS = {"experiment": ItemKind.EXPERIMENT, "trial": ItemKind.TRIAL}
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One way to go on.
+    """One completion.
 
     Attributes:
-        text: Replaces what is typed.
+        text: Text that replaces the typed part.
         detail: What it is, in a few words.
     """
 
@@ -56,7 +56,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Ways to go on at the cursor.
+    """Completions at the cursor.
 
     Attributes:
         start: Position where the typed part begins, which a completion replaces up to the cursor.
@@ -98,7 +98,7 @@ def problem_in(text: str, *, now_unix: float) -> Problem | None:
 
 
 def completions_at(connection: Connection, text: str, position: int) -> Completions:
-    """Return ways to go on at a position of a search.
+    """Return the completions at a position of a search.
 
     Args:
         connection: Connection to the catalog, whose names and values are suggested.

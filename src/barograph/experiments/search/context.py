@@ -110,7 +110,7 @@ class _Walk:
         expected: What may follow the last token.
         field: The last field.
         begin: Position of the last field.
-        is_open: Whether the last token belongs to a field, which may go on.
+        is_open: Whether the last token belongs to a field that may continue.
         dotted: Whether that field ends with a dot.
         came_from: What was expected where that field began.
         function: Function whose argument may follow.

@@ -96,7 +96,7 @@ class TpeModel:
         return found
 
     def _update(self, data: Data) -> None:
-        """Bring Optuna's study up to the data; begin another one if what it was told does not hold any more."""
+        """Update Optuna's study with the data; start a new one if earlier results have changed."""
         first = max(0, (len(data.losses) - _MOST_TRIALS) // _STRIDE * _STRIDE)
         units, losses = data.units[first:], data.losses[first:]
         known = len(self._told)

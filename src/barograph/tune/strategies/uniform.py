@@ -1,4 +1,4 @@
-"""Random search: every trial is drawn by itself; and Hyperband, which is random search with brackets."""
+"""Random search, with independent trials, and Hyperband, which is random search with brackets."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ export function bytes(count: number): string {
 }
 
 export function plural(count: number, what: string): string {
-  return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : "s"}`;
+  return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : /(s|ch)$/.test(what) ? "es" : "s"}`;
 }

@@ -7,7 +7,7 @@ export const SHORTCUTS: readonly (readonly [string, string])[] = [
   ["/", "Go to the search field of the page"],
   ["j  k", "Next and previous run in a list"],
   ["Enter", "Open"],
-  ["x", "Choose the run for comparison"],
+  ["x", "Select the run for comparison"],
   ["←  →", "Move the step cursor; with Shift, ten steps"],
   ["Esc", "Leave the step cursor, or close"],
   ["g n", "Go to Now"],

@@ -1,4 +1,4 @@
-/** Places of the nodes of a lineage: columns from what an item came of to what came of it. */
+/** Places of the nodes of a lineage: columns from the sources of an item to its results. */
 export type Node = { uid: string; kind: string; name: string; state: string; column: number; key: string | null; job: string | null };
 export type Edge = { source: string; relation: string; target: string };
 export type Graph = { nodes: Node[]; edges: Edge[]; left_out: number; reruns: string[] };
