@@ -56,6 +56,10 @@ class TrialPlan:
         """Names of the jobs, with {number} for the number of the trial."""
         return f"{self.name}-{{number:03d}}"
 
+    def url_of(self, job: str) -> str:
+        """Return the URL of the store of a job."""
+        return f"{self.root.rstrip('/')}/{job}"
+
     def job_spec(self, job: str, parameters: Mapping[str, Value], *, trial: str = "") -> JobSpec:
         """Return the job of a trial.
 
