@@ -12,6 +12,7 @@ from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.running import RunningTrial, tune
+from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion
 from barograph.tune.study import Study
 from barograph.tune.trial import Cause, Trial, TrialState
@@ -315,3 +316,11 @@ def test_a_training_that_a_finding_stopped_is_a_stopped_trial() -> None:
 def test_a_function_that_always_fails_says_why() -> None:
     with pytest.raises(TuneError, match="All 5 trials failed, 5 of them with: ZeroDivisionError: "):
         tune(lambda parameters: 1 // 0, X, strategy="random")
+
+
+def test_constraints_belong_to_the_space(tmp_path: Path) -> None:
+    space = Space.from_mapping({"a": (1, 9), "b": (1, 9)}, ["a < 9"])
+    assert [one.text for one in space_from(space, ["a < b"]).constraints] == ["a < 9", "a < b"]
+    Study.create(tmp_path, space, strategy="random", seed=1)
+    with pytest.raises(StudyChanged, match="the constraints were a < 9, now a < 9; a < b"):
+        Study.create(tmp_path, space, constraints=["a < b"], strategy="random", seed=1, resume=True)

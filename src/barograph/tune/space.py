@@ -212,9 +212,11 @@ class Space:
 
 
 def space_from(space: Space | Mapping[str, Any] | Iterable[str], constraints: Iterable[str] = ()) -> Space:
-    """Return a space from a `Space`, a dictionary or texts."""
+    """Return a space from a `Space`, a dictionary or texts, with these constraints besides its own."""
     if isinstance(space, Space):
-        return space
+        more = tuple(constraints)
+        own = tuple(constraint.text for constraint in space.constraints)
+        return Space(space.parameters, (*own, *more)) if more else space
     if isinstance(space, Mapping):
         return Space.from_mapping(space, constraints)
     return Space.from_texts(space, constraints)

@@ -120,7 +120,7 @@ class Study:
         store, clock = None if where is None else _store(where), clock or SystemClock()
         if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
-            _check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
+            check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
             if changes_end and found.spec.completion != completion:
                 found.extend(completion)
             return found
@@ -482,11 +482,13 @@ def _log(store: Store, clock: Clock) -> EventLog:
     return EventLog(store, EVENTS, clock=clock.unix)
 
 
-def _check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
-    changes = [f"{name} was {before}, now {after}" for name, before, after in (
-        ("the space", _texts(found.space), _texts(asked.space)),
-        ("the objective", _texts(found.objectives), _texts(asked.objectives)),
-        ("the strategy", found.strategy, asked.strategy), ("the seed", found.seed, asked.seed),
+def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
+    """Raise `StudyChanged` if a study cannot be continued as another specification says."""
+    changes = [f"{name} {before}, now {after}" for name, before, after in (
+        ("the space was", _texts(found.space), _texts(asked.space)),
+        ("the constraints were", _constraints(found.space), _constraints(asked.space)),
+        ("the objective was", _texts(found.objectives), _texts(asked.objectives)),
+        ("the strategy was", found.strategy, asked.strategy), ("the seed was", found.seed, asked.seed),
     ) if before != after]
     if changes:
         raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
@@ -506,6 +508,10 @@ def _shared(proposer: str, why: str, bracket: int) -> Origin:
 
 def _texts(items: Iterable[object]) -> str:
     return "; ".join(map(str, items))
+
+
+def _constraints(space: Space) -> str:
+    return "; ".join(sorted(constraint.text for constraint in space.constraints)) or "none"
 
 
 def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -79,8 +79,10 @@ class TrialPlan:
         return spec.changed({name: text for name, text in texts.items() if name not in placed})
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON data for the details of a study."""
-        return {**asdict(self), "spec": self.spec.to_json(), "patterns": dict(self.patterns)}
+        """Return JSON data for the details of a study, without receivers of notifications: their URLs may be secret."""
+        settings = {name: value for name, value in self.spec.settings.items() if name != "notify"}
+        return {**asdict(self), "spec": replace(self.spec, settings=settings).to_json(),
+                "patterns": dict(self.patterns)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrialPlan:

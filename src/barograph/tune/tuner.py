@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable
+from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable, StudyChanged
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import Job, request_stop
@@ -17,8 +18,9 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
 from barograph.tune.space import Space, space_from
+from barograph.tune.spec import objectives_from
 from barograph.tune.studies import create_study, open_study, study_root
-from barograph.tune.study import Study
+from barograph.tune.study import Study, check_same
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, TrialJob, adopted, runs
@@ -157,10 +159,12 @@ def tune_job(
     Raises:
         TuneError: An option is wrong.
         JobRefused: The job has problems.
+        StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
     """
     home = home or JobsHome()
     if StudyHome(home).has(name):
         study = open_study(name, home)
+        _check_unchanged(study, job, space_from(space, constraints), options, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
         if study.spec.completion.trials != trials:
             study.extend(replace(study.spec.completion, trials=trials))
@@ -169,6 +173,17 @@ def tune_job(
         study = create_study(plan, space_from(space, constraints), {**options, "jobs": trials}, home)
     Tuner(study, plan, home).run()
     return study
+
+
+def _check_unchanged(study: Study, job: Job, space: Space, options: Mapping[str, Any], url: str) -> None:
+    changes: dict[str, Any] = {name: options[name] for name in ("strategy", "seed") if options.get(name) is not None}
+    if options.get("maximize") or options.get("minimize"):
+        changes["objectives"] = objectives_from(options.get("maximize") or (), options.get("minimize") or ())
+    check_same(study.spec, replace(study.spec, space=space, **changes), url)
+    before = TrialPlan.from_json(study.spec.details).spec.shown
+    if before != job.spec.shown:
+        raise StudyChanged(f"The study cannot be resumed, because the command was {shlex.join(before)}, now "
+                           f"{shlex.join(job.spec.shown)}. Use another name ({url}).")
 
 
 def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
