@@ -51,6 +51,12 @@ def test_values_become_options_or_replace_placeholders() -> None:
     assert spec.settings["trial"] == "study-001"
 
 
+def test_arguments_of_a_parameter_that_does_not_apply_are_left_out() -> None:
+    tuned = plan("train.py", "--momentum", "{momentum}", "sgd.beta={beta}", "--lr={lr}", "{data.train}")
+    assert tuned.job_spec("study-001", {"lr": 0.1}, names=("lr", "momentum", "beta")).command == (
+        "train.py", "--lr=0.1", "{data.train}")
+
+
 def test_a_plan_survives_the_store_and_refuses_nonsense() -> None:
     first = plan("train.py", patterns={"score": "score: (.*)"}, parallel=3)
     assert TrialPlan.from_json(first.to_json()) == first

@@ -54,7 +54,7 @@ def confirm(
     while waiting or running:
         while waiting and len(running) < plan.parallel:
             trial, seed = waiting.pop(0)
-            running[trial.number, seed] = _repetition(trial, seed, plan, home, submit)
+            running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
         for place, view in list(running.items()):
             try:
                 result = _result(study, plan, view)
@@ -74,9 +74,11 @@ def confirm(
     return judged(study.objective, values, failed)
 
 
-def _repetition(trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit) -> JobView:
+def _repetition(
+    study: Study, trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit
+) -> JobView:
     name = f"{trial.job}-s{seed}"
-    spec = plan.job_spec(name, trial.parameters, trial=trial.job)
+    spec = plan.job_spec(name, trial.parameters, trial=trial.job, names=study.space.names)
     return adopted(home, name) or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
 
 

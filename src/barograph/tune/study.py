@@ -212,11 +212,13 @@ class Study:
     @property
     def front(self) -> list[Trial]:
         """The Pareto front: finished trials that no other beats in all objectives, by the first one."""
-        finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
-        losses = {trial.number: self._losses(trial) for trial in finished}
-        return sorted((trial for trial in finished if not any(
-            _dominates(losses[other.number], losses[trial.number]) for other in finished)),
-            key=lambda trial: losses[trial.number])
+        finished = [(self._losses(trial), trial) for trial in self.trials if trial.state is TrialState.FINISHED]
+        found: list[tuple[tuple[float, ...], Trial]] = []
+        # Whatever beats a trial in all objectives comes before it in this order.
+        for losses, trial in sorted(finished, key=lambda one: one[0]):
+            if not any(_dominates(other, losses) for other, _ in found):
+                found.append((losses, trial))
+        return [trial for _, trial in found]
 
     def table(self) -> StudyTable:
         """Return all trials as a table."""

@@ -70,7 +70,7 @@ class TrialJob:
     ) -> None:
         self.trial = trial
         self._study, self._plan = study, plan
-        spec = plan.job_spec(trial.job, trial.parameters)
+        spec = plan.job_spec(trial.job, trial.parameters, names=study.space.names)
         found = view or adopted(home, trial.job)
         if found is not None and not runs(found, spec):
             raise JobRefused(f'There is a job named "{trial.job}" already, with another command. Use another --name.')

@@ -124,7 +124,7 @@ class Tuner:
             return True
         except (RunError, StoreError):
             return False
-        if not runs(view, self.plan.job_spec(trial.job, trial.parameters)):
+        if not runs(view, self.plan.job_spec(trial.job, trial.parameters, names=self.study.space.names)):
             return False
         since = self._taken_since.setdefault(trial.number, self._clock())
         if self._clock() - since < _SUBMISSION_SECS:

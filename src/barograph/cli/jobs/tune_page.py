@@ -78,7 +78,10 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    _print_end(study, TrialPlan.from_json(study.spec.details), printer)
+    is_of_jobs = "spec" in study.spec.details  # otherwise it tunes a Python function
+    _print_end(study, TrialPlan.from_json(study.spec.details) if is_of_jobs else None, printer, name=name)
+    for sentence in study.about():
+        printer.line(sentence)
 
 
 def stop_named(name: str) -> None:
@@ -195,11 +198,12 @@ def parameter_text(trial: Trial, name: str) -> str:
     return figure(value) if isinstance(value, float) else text_of(value)
 
 
-def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
+def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: str = "") -> None:
     states = [trial.state for trial in study.trials]
     counts = [f"{states.count(state)} {state}" for state in TrialState if states.count(state)]
     printer.line()
-    printer.line(f"{plan.name}: {count(len(states), 'trial')} ({', '.join(counts)}) in {duration(study.secs)}"
+    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}) in "
+                 f"{duration(study.secs)}"
                  + (f"; {study.over}" if study.over else ""))
     for region in hopeless_regions(study):
         printer.line(str(region), indent=2)
@@ -210,18 +214,26 @@ def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
-    spec = plan.job_spec(best.job, best.parameters)
     ranked = importance(study)
     printer.entries([
         ("best", f"trial {best.number}: {values} with "
                  f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
+        *([("front", f"trials {', '.join(str(trial.number) for trial in study.front)}: no other is better in all "
+                     "objectives")] if len(study.spec.objectives) > 1 else []),
         *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
         *([("mattered", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
+        *(_job_entries(study, plan, best) if plan else []),
+    ])
+
+
+def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
+    spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
+    return [
         ("command", shlex.join(spec.shown)),
         ("rerun", f"barograph resubmit {best.job}"),
         ("model", f"barograph wait {best.job} --model DIR copies it"),
-        ("run", f"{plan.root.rstrip('/')}/{best.job}".removeprefix("file://")),
-    ])
+        ("run", plan.url_of(best.job).removeprefix("file://")),
+    ]
 
 
 def _best(study: Study) -> Trial | None:
