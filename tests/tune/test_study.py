@@ -324,3 +324,8 @@ def test_constraints_belong_to_the_space(tmp_path: Path) -> None:
     Study.create(tmp_path, space, strategy="random", seed=1)
     with pytest.raises(StudyChanged, match="the constraints were a < 9, now a < 9; a < b"):
         Study.create(tmp_path, space, constraints=["a < b"], strategy="random", seed=1, resume=True)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(TuneError, match="The seed is -1"):
+        Study.create(None, X, seed=-1)

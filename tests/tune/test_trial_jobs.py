@@ -119,7 +119,8 @@ def test_a_file_is_split_into_study_and_job() -> None:
     ours, job = split_entries({"command": ["train.py"], "maximize": "acc", "vary": {"lr": "0..1"}, "jobs": 3})
     assert ours == {"maximize": ["acc"], "vary": {"lr": "0..1"}, "jobs": 3}
     assert job == {"command": ["train.py"]}
-    for wrong in ({"jobs": "3"}, {"jobs": True}, {"vary": "lr"}, {"maximize": 3}, {"stop_on_findings": "no"}):
+    for wrong in ({"jobs": "3"}, {"jobs": True}, {"vary": "lr"}, {"maximize": 3}, {"stop_on_findings": "no"},
+                  {"metric": {"score": 3}}):
         with pytest.raises(TuneError):
             split_entries(wrong)
 
