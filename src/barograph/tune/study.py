@@ -27,7 +27,7 @@ from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
-from barograph.tune.stopping import reason_to_stop
+from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import strategy_of
 from barograph.tune.table import StudyTable
@@ -68,6 +68,7 @@ class Study:
         self._strategy: Strategy | None = None
         self._given: list[Mapping[str, Any]] = list(self.heritage.given)
         self._stopping: dict[int, tuple[str, Cause]] = {}
+        self._averages = RunningAverages()
         self._ended = ""
         self._exhausted = False
         self._confirmation: Confirmation | None = None
@@ -329,7 +330,8 @@ class Study:
             is_last = all(step > known for known in mine.curve)
             mine.curve[step] = float(value)
             if is_last and not self.should_stop(mine) and (reason := reason_to_stop(
-                    mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping)):
+                    mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping,
+                    self._averages)):
                 self.stop(mine, reason, cause=Cause.RULE)
         return self.should_stop(mine)
 
