@@ -27,6 +27,7 @@ from barograph.tune.trial_plan import TrialPlan, text_of
 
 Submit = Callable[..., Submitted]
 _SHOWN_METRICS = 8
+_LEAST_CHARACTERS = 4
 _OF_SCRIPT = re.compile(r"^The script ended with exit code \d+: ")
 
 
@@ -197,10 +198,15 @@ def submitted(spec: JobSpec, plan: TrialPlan, home: JobsHome, submit: Submit = s
 def without_values(reason: str, parameters: Mapping[str, Value]) -> str:
     """Return the reason of a failure with {name} instead of the trial's own values, so that equal ones are equal.
 
+    Short values, as in "exit code 1", are only replaced if the reason has the name of the parameter.
+
     Example:
         >>> without_values("unrecognized arguments: --lr 0.03", {"lr": 0.03})
         'unrecognized arguments: --lr {lr}'
     """
+    found = reason
     for name, value in parameters.items():
-        reason = re.sub(rf"(?<![\w.]){re.escape(text_of(value))}(?![\w.])", f"{{{name}}}", reason)
-    return reason
+        text = text_of(value)
+        if len(text) >= _LEAST_CHARACTERS or name in reason:
+            found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", f"{{{name}}}", found)
+    return found
