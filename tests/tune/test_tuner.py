@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,21 @@ def test_a_refused_first_job_ends_the_study(desk: Desk) -> None:
     with pytest.raises(JobRefused):
         desk.tuner(Queue(JobRefused("There is no GPU."))).turn()
     assert desk.states() == ["failed"]
+
+
+def test_jobs_that_are_refused_alike_do_not_use_up_the_trials(desk: Desk) -> None:
+    queue = Queue()
+    desk.plan = replace(desk.plan, parallel=3)
+    tuner = desk.tuner(queue)
+    first = tuner.study.ask(job=desk.plan.job_names)
+    assert first is not None
+    queue.errors = [JobRefused("There is no train.py.")] * 2
+    tuner.study.tell(first, 0.5)
+    with pytest.raises(JobRefused):
+        tuner.turn()
+    assert desk.states() == ["finished", "failed", "running"]
+    assert desk.tuner(queue).turn()
+    assert queue.names == ["study-002"], "resumed in the right folder"
 
 
 def test_an_unreachable_store_is_tried_again(desk: Desk) -> None:

@@ -452,12 +452,16 @@ class Study:
             self._secs, self._mark = secs, self._clock.monotonic()
         match event.kind:
             case "asked":
+                self._fill(int(data["number"]))
                 self._given = self._given[int(data["given"]):]
                 self._history.add(Trial(
                     int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
                     started_unix=event.time_unix, beside=len(self._history.running)))
             case "told":
+                self._fill(int(data["number"]) + 1)
                 trial = self.trials[int(data["number"])]
+                if trial.state.is_over:
+                    return
                 trial.state, trial.reason = TrialState(data["state"]), data["reason"]
                 trial.cause = Cause(data["cause"]) if data["cause"] else None
                 trial.values = tuple(map(float, data["values"]))
@@ -476,6 +480,12 @@ class Study:
             case "extended":
                 self._ended, self._exhausted = "", False
                 self.spec = replace(self.spec, completion=completion_from_json(data["completion"]))
+
+    def _fill(self, count: int) -> None:
+        """Add trials whose events are damaged, so that the numbers of the others stay."""
+        while len(self.trials) < count:
+            self._history.add(Trial(len(self.trials), {}, Origin("lost"), TrialState.FAILED,
+                                    reason="the record of its parameters is damaged"))
 
 
 def _store(where: str | os.PathLike[str] | Store) -> Store:

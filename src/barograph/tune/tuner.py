@@ -23,7 +23,7 @@ from barograph.tune.studies import create_study, open_study, study_root
 from barograph.tune.study import Study, check_same
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
-from barograph.tune.trial_job import Submit, TrialJob, adopted, runs
+from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
 from barograph.tune.trial_plan import TrialPlan
 
 _LOOK_SECS = 0.5
@@ -51,13 +51,14 @@ class Tuner:
         self.jobs: dict[int, TrialJob] = {}
         self._home, self._submit, self._ensure, self._clock = home or JobsHome(), submit, ensure, clock
         self._ensure_at = -math.inf
+        self._refused = ""
         self._taken_since: dict[int, float] = {}
 
     def turn(self) -> bool:
         """Do what is due now; return whether the study goes on.
 
         Raises:
-            JobRefused: The first job has problems; those of later ones fail their trials.
+            JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
         """
         self.study.refresh()
         for trial in self.study.running:
@@ -97,9 +98,14 @@ class Tuner:
     def _start(self, trial: Trial) -> None:
         try:
             self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit)
+            self._refused = ""
         except JobRefused as error:
             if self._may_be_submitted(trial):
                 return
+            reason = without_values(str(error), trial.parameters)
+            if reason == self._refused:
+                raise  # every other would be refused, too; this one is started on resume
+            self._refused = reason
             self.study.tell(trial, failed=str(error))
             if trial.number == 0:
                 self.study.end("its first job was refused")

@@ -21,7 +21,7 @@ from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
-from barograph.tune.completion import common_failure
+from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
 from barograph.tune.studies import create_study, open_studies, open_study, study_root
@@ -67,7 +67,7 @@ def resume_named(name: str, *, jobs: int | None, parallel: int | None, as_json: 
         plan = replace(plan, parallel=parallel)
     if jobs is not None or study.over:
         limit = study.spec.completion if jobs is None else replace(study.spec.completion, trials=jobs)
-        study.extend(limit)
+        study.extend(tried_again(limit, study.trials))
     _follow(study, plan, home, as_json=as_json)
 
 
