@@ -15,6 +15,7 @@ from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import Submitted
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.study import Study
 from barograph.tune.trial import TrialState
@@ -160,3 +161,34 @@ def test_a_damaged_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
     trial = Study.open(desk.place).trials[0]
     assert trial.state is TrialState.FAILED
     assert trial.reason.startswith("its job cannot be read")
+
+
+class Flaky(FileStore):
+    """A store that is unreachable for some reads."""
+
+    failures = 0
+
+    def get(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("no network")
+        return super().get(name, *arguments, **options)
+
+
+def test_a_tuner_waits_for_the_store_of_its_study(desk: Desk) -> None:
+    store = Flaky(desk.place)
+    study = Study.open(store)
+    study.end()
+    tuner = Tuner(study, desk.plan, desk.home, submit=Queue(), ensure=lambda home: None, clock=lambda: desk.now)
+    outages: list[str] = []
+    store.failures = 2
+    tuner.run(wait=lambda secs: None, seen=lambda seen: outages.append(seen.outage))
+    assert outages == ["no network", "no network", ""]
+
+    def minutes(secs: float) -> None:
+        desk.now += 300
+
+    store.failures = 9
+    with pytest.raises(StoreUnavailable):
+        tuner.run(wait=minutes)
+    assert store.failures == 6

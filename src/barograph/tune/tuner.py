@@ -29,6 +29,7 @@ from barograph.tune.trial_plan import TrialPlan
 _LOOK_SECS = 0.5
 _SUBMISSION_SECS = 60.0
 """Longest time from the first object of a job in its store to its record in the directory of jobs."""
+_OUTAGE_SECS = 600.0
 
 
 class Tuner:
@@ -51,6 +52,8 @@ class Tuner:
         self.jobs: dict[int, TrialJob] = {}
         self._home, self._submit, self._ensure, self._clock = home or JobsHome(), submit, ensure, clock
         self._ensure_at = -math.inf
+        self.outage, self._outage_since = "", 0.0
+        """Why the store of the study is unreachable now, and since when."""
         self._refused = ""
         self._taken_since: dict[int, float] = {}
 
@@ -87,13 +90,30 @@ class Tuner:
         Args:
             wait: Lets some seconds pass.
             seen: Called after each turn.
+
+        Raises:
+            JobRefused: As `turn`.
+            StoreError: The store of the study rejects an event, or was unreachable for ten minutes.
         """
-        while self.turn():
+        while self._turn_if_reachable():
             if seen:
                 seen(self)
             wait(_LOOK_SECS)
         if seen:
             seen(self)
+
+    def _turn_if_reachable(self) -> bool:
+        try:
+            goes_on = self.turn()
+        except StoreUnavailable as error:
+            # The next turn reads first what has been written, so an event whose response was lost counts once.
+            self._outage_since = self._clock() if not self.outage else self._outage_since
+            self.outage = str(error)
+            if self._clock() - self._outage_since >= _OUTAGE_SECS:
+                raise
+            return True
+        self.outage = ""
+        return goes_on
 
     def _start(self, trial: Trial) -> None:
         try:
