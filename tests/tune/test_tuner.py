@@ -17,6 +17,7 @@ from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import Submitted
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
+from barograph.tune.confirming import confirm
 from barograph.tune.study import Study
 from barograph.tune.trial import TrialState
 from barograph.tune.trial_plan import TrialPlan
@@ -192,3 +193,15 @@ def test_a_tuner_waits_for_the_store_of_its_study(desk: Desk) -> None:
     with pytest.raises(StoreUnavailable):
         tuner.run(wait=minutes)
     assert store.failures == 6
+
+
+def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
+    for value in (0.1, 0.2):
+        trial = desk.study.ask(job=desk.plan.job_names)
+        assert trial is not None
+        desk.study.tell(trial, value)
+    queue = Queue(*[JobRefused("There is no train.py.")] * 4)
+    found = confirm(desk.study, replace(desk.plan, confirm=2), desk.home, submit=queue, ensure=lambda home: None)
+    assert found is not None
+    assert [one.failed for one in found.repeated] == [("There is no train.py.",) * 2] * 2
+    assert "is not significantly better" in found.sentence
