@@ -11,7 +11,7 @@ import pytest
 
 from barograph.errors import JobRefused, StoreUnavailable
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import EVENTS, STOP, EventLog
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import Submitted
@@ -51,7 +51,8 @@ class Desk:
         self.home = JobsHome(folder / "home")
         self.plan = TrialPlan("study", JobSpec(("train.py",)), (folder / "runs").as_uri())
         self.place, self.now = folder / "study", 0.0
-        self.study = Study.create(self.place, {"x": [1, 2, 3]}, strategy="grid", seed=1, minimize="loss")
+        self.study = Study.create(self.place, {"x": [1, 2, 3]}, strategy="grid", seed=1, minimize="loss",
+                                  details=self.plan.to_json())
 
     def tuner(self, queue: Queue) -> Tuner:
         return Tuner(Study.open(self.place), self.plan, self.home, submit=queue, ensure=lambda home: None,
@@ -205,3 +206,10 @@ def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
     assert found is not None
     assert [one.failed for one in found.repeated] == [("There is no train.py.",) * 2] * 2
     assert "is not significantly better" in found.sentence
+
+
+def test_a_job_of_another_machine_is_stopped_too(desk: Desk) -> None:
+    spec = first_spec(desk)
+    stored(spec, desk.plan.url_of(spec.name))
+    assert stop_jobs(Study.open(desk.place), desk.home, "requested by the user") == ["study-000"]
+    assert store_from_url(desk.plan.url_of(spec.name)).get(STOP)

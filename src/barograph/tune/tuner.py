@@ -218,11 +218,14 @@ def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
     Raises:
         StoreError: A store rejects the request.
     """
-    stopped = []
+    if "spec" not in study.spec.details:
+        return []  # it tunes a Python function
+    plan, stopped = TrialPlan.from_json(study.spec.details), []
     for trial in study.running:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
-            view = adopted(home, trial.job)
-            if view is not None and not view.refresh().phase.is_over:
+            # A job that this machine does not know was submitted on another one.
+            view = adopted(home, trial.job) or JobView(trial.job, store_from_url(plan.url_of(trial.job)))
+            if not view.refresh().phase.is_over:
                 request_stop(view, reason)
                 stopped.append(trial.job)
     return stopped
