@@ -57,6 +57,9 @@ def test_every_integer_is_as_likely_on_a_linear_scale() -> None:
     ("m=0.5..1:reverse-log", "is not in [0, 1)"),
     ("n=1..5:int:reverse-log", "not for integers"),
     ("n=1.5..5:int", "a bound that is not an integer"),
+    ("n=1..inf:int", "a bound that is not an integer"),
+    ("n=nan..5:int", "a bound that is not an integer"),
+    ("lr=1e-5...1", '"1e-5...1" has three dots'),
     ("lr=a..1", '"a" is not a number in the range "a..1"'),
     ("lr=..", '"" is not a number'),
     ("lr=1..nan", "finite numbers"),
@@ -152,3 +155,9 @@ def test_a_space_survives_json() -> None:
 ])
 def test_values_that_do_not_belong_to_the_space_are_noticed(values: dict[str, object], problem: str) -> None:
     assert Space.from_texts(["lr=0..1", "optimizer=adam,sgd", "m=0..1 if optimizer=sgd"]).problem_of(values) == problem
+
+
+def test_a_condition_on_a_boolean_is_written_as_in_toml() -> None:
+    space = space_from({"amp": [True, False], "scale": "1..9:int if amp=true"})
+    assert space.problem_of({"amp": False}) == ""
+    assert space.problem_of({"amp": True}) == "scale is missing."

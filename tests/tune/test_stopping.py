@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barograph.tune.spec import Objective, Stopping
-from barograph.tune.stopping import reason_to_stop
+from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.study import Study
 from barograph.tune.trial import Origin, Trial, TrialState
 
@@ -80,3 +80,23 @@ def test_a_metric_that_arrives_once_stops_nothing_that_has_ended() -> None:
         study.tell(asked, value)
         assert study.report(asked, 1, value) == ""
     assert [one.state for one in study.trials] == [TrialState.FINISHED] * 2
+
+
+class Curve(dict[int, float]):
+    """A curve that counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, step: int) -> float:
+        self.reads += 1
+        return super().__getitem__(step)
+
+
+def test_the_median_rule_reads_the_curve_of_an_ended_trial_once() -> None:
+    curves = [Curve(enumerate([0.5] * 20, 1)) for _ in range(3)]
+    peers = [Trial(0, {}, Origin("random"), TrialState.FINISHED, curve=curve) for curve in curves]
+    averages = RunningAverages()
+    for count in range(1, 21):
+        assert not reason_to_stop(trial(*[0.9] * count), peers, ACCURACY, MEDIAN, averages)
+    assert [curve.reads for curve in curves] == [20, 20, 20]
+    assert reason_to_stop(trial(0.4), peers, ACCURACY, MEDIAN, averages)

@@ -11,7 +11,9 @@ from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, Tra
 from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
+from barograph.tune.completion import tried_again
 from barograph.tune.running import RunningTrial, tune
+from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion
 from barograph.tune.study import Study
 from barograph.tune.trial import Cause, Trial, TrialState
@@ -315,3 +317,36 @@ def test_a_training_that_a_finding_stopped_is_a_stopped_trial() -> None:
 def test_a_function_that_always_fails_says_why() -> None:
     with pytest.raises(TuneError, match="All 5 trials failed, 5 of them with: ZeroDivisionError: "):
         tune(lambda parameters: 1 // 0, X, strategy="random")
+
+
+def test_constraints_belong_to_the_space(tmp_path: Path) -> None:
+    space = Space.from_mapping({"a": (1, 9), "b": (1, 9)}, ["a < 9"])
+    assert [one.text for one in space_from(space, ["a < b"]).constraints] == ["a < 9", "a < b"]
+    Study.create(tmp_path, space, strategy="random", seed=1)
+    with pytest.raises(StudyChanged, match="the constraints were a < 9, now a < 9; a < b"):
+        Study.create(tmp_path, space, constraints=["a < b"], strategy="random", seed=1, resume=True)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(TuneError, match="The seed is -1"):
+        Study.create(None, X, seed=-1)
+
+
+def test_a_damaged_event_leaves_the_other_trials_as_they_are(tmp_path: Path) -> None:
+    told(Study.create(tmp_path, X, strategy="random", seed=1), 1.0, 2.0, 3.0)
+    FileStore(tmp_path).put("study/events/00000003.json", b"{}")  # the second trial was asked for
+    study = Study.open(tmp_path)
+    assert [(trial.number, str(trial.state), trial.values) for trial in study.trials] == [
+        (0, "finished", (1.0,)), (1, "failed", ()), (2, "finished", (3.0,))]
+    assert study.running == []
+    assert study.ask() is not None
+
+
+def test_a_study_that_gave_up_may_try_again() -> None:
+    study = told(Study.create(None, X, strategy="random"), *[None] * 5)
+    assert "all 5 trials failed" in study.over
+    study.extend(tried_again(study.spec.completion, study.trials))
+    assert study.over == ""
+    told(study, *[None] * 5)
+    assert "all 10 trials failed" in study.over
+    assert tried_again(study.spec.completion, []) == study.spec.completion

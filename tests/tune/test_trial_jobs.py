@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barograph.errors import TuneError
+from barograph.jobs.job_log import log_folder
 from barograph.jobs.spec import JobSpec
+from barograph.jobs.state import JobState
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
 from barograph.queries.problems import Problem
 from barograph.queries.remedies import remedy_of
+from barograph.store.files import FileStore
 from barograph.tune.autotune import autotuned, space_of_algorithm
 from barograph.tune.confirmation import judged
 from barograph.tune.hopeless import reason_to_give_up
-from barograph.tune.metric_values import curve_of
+from barograph.tune.metric_values import MetricValues, curve_of
 from barograph.tune.options import check_objectives, completion_of, split_entries, stopping_of
 from barograph.tune.spec import Objective
 from barograph.tune.trial import Origin, Trial
@@ -51,6 +56,12 @@ def test_values_become_options_or_replace_placeholders() -> None:
     assert spec.settings["trial"] == "study-001"
 
 
+def test_arguments_of_a_parameter_that_does_not_apply_are_left_out() -> None:
+    tuned = plan("train.py", "--momentum", "{momentum}", "sgd.beta={beta}", "--lr={lr}", "{data.train}")
+    assert tuned.job_spec("study-001", {"lr": 0.1}, names=("lr", "momentum", "beta")).command == (
+        "train.py", "--lr=0.1", "{data.train}")
+
+
 def test_a_plan_survives_the_store_and_refuses_nonsense() -> None:
     first = plan("train.py", patterns={"score": "score: (.*)"}, parallel=3)
     assert TrialPlan.from_json(first.to_json()) == first
@@ -65,6 +76,26 @@ def test_a_plan_survives_the_store_and_refuses_nonsense() -> None:
 def test_equal_failures_have_equal_reasons() -> None:
     one = without_values("error: --lr 0.03 and width 3", {"lr": 0.03, "width": 3})
     assert one == without_values("error: --lr 0.5 and width 64", {"lr": 0.5, "width": 64})
+
+
+def test_numbers_that_only_look_like_values_stay() -> None:
+    assert without_values("The script ended with exit code 1", {"layers": 1}) == "The script ended with exit code 1"
+
+
+class Job:
+    """A job that prints a score, as far as a tuner reads it."""
+
+    def __init__(self, folder: Path, *outputs: str) -> None:
+        self.store, self.state = FileStore(folder), JobState(attempt=len(outputs) - 1)
+        for attempt, text in enumerate(outputs):
+            self.store.put(f"{log_folder(attempt, 0)}/00000000.log", text.encode())
+
+
+def test_a_printed_metric_is_read_from_all_attempts(tmp_path: Path) -> None:
+    run: Any = None
+    job: Any = Job(tmp_path, "score: 0.9\nscore: 0.8", "", "score: 0.5\n")
+    values = MetricValues(job, ["score"], {"score": "score: (.*)"}).read(run)["score"]
+    assert values.points == ((1, 0.9), (2, 0.8), (3, 0.5))
 
 
 def test_a_curve_knows_its_extremes_without_nan() -> None:
@@ -113,7 +144,8 @@ def test_a_file_is_split_into_study_and_job() -> None:
     ours, job = split_entries({"command": ["train.py"], "maximize": "acc", "vary": {"lr": "0..1"}, "jobs": 3})
     assert ours == {"maximize": ["acc"], "vary": {"lr": "0..1"}, "jobs": 3}
     assert job == {"command": ["train.py"]}
-    for wrong in ({"jobs": "3"}, {"jobs": True}, {"vary": "lr"}, {"maximize": 3}, {"stop_on_findings": "no"}):
+    for wrong in ({"jobs": "3"}, {"jobs": True}, {"vary": "lr"}, {"maximize": 3}, {"stop_on_findings": "no"},
+                  {"metric": {"score": 3}}):
         with pytest.raises(TuneError):
             split_entries(wrong)
 

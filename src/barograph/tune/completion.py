@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from barograph.tune.spec import Completion, Objective
 from barograph.tune.trial import Trial, TrialState
@@ -38,6 +39,14 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
         return ""
     reason, count = reasons.most_common(1)[0]
     return f"all {failed} trials failed, {count} of them with: {reason}"
+
+
+def tried_again(completion: Completion, trials: Sequence[Trial]) -> Completion:
+    """Return the criteria with which a study that gave up goes on: as many trials may fail once more."""
+    if not common_failure(trials, completion.failures):
+        return completion
+    failed = sum(trial.state is TrialState.FAILED for trial in trials)
+    return replace(completion, failures=failed + Completion().failures)
 
 
 def _by_value(trials: Sequence[Trial], objective: Objective, completion: Completion) -> str:

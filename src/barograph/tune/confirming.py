@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import StoreError
+from barograph.errors import DamagedChunk, JobRefused, RunError, StoreError
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -28,6 +29,7 @@ _LOOK_SECS = 0.5
 def confirm(
     study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
     submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
+    ensure: Callable[[JobsHome], object] = ensure_controller,
 ) -> Confirmation | None:
     """Repeat the best trials of a study, with `--seed 1`, 2 … of the script; jobs that exist already are used.
 
@@ -38,6 +40,7 @@ def confirm(
         wait: Lets some seconds pass.
         submit: Submits a job.
         say: Takes a line for each repetition that ends.
+        ensure: Starts the controller of the jobs if there is none.
 
     Returns:
         None if fewer than two trials finished.
@@ -54,7 +57,11 @@ def confirm(
     while waiting or running:
         while waiting and len(running) < plan.parallel:
             trial, seed = waiting.pop(0)
-            running[trial.number, seed] = _repetition(trial, seed, plan, home, submit)
+            try:
+                running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
+            except (JobRefused, RunError) as error:
+                failed[trial.number].append(str(error))
+                say(f"trial {trial.number} with seed {seed}: {error}")
         for place, view in list(running.items()):
             try:
                 result = _result(study, plan, view)
@@ -68,21 +75,26 @@ def confirm(
             say(f"trial {place[0]} with seed {place[1]}: {text}")
         if time.monotonic() >= ensure_at:
             ensure_at = time.monotonic() + ENSURE_SECS
-            ensure_controller(home)
+            ensure(home)
         if running:
             wait(_LOOK_SECS)
     return judged(study.objective, values, failed)
 
 
-def _repetition(trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit) -> JobView:
+def _repetition(
+    study: Study, trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit
+) -> JobView:
     name = f"{trial.job}-s{seed}"
-    spec = plan.job_spec(name, trial.parameters, trial=trial.job)
+    spec = plan.job_spec(name, trial.parameters, trial=trial.job, names=study.space.names)
     return adopted(home, name) or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
 
 
 def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
     """Return the value of a repetition, why it failed, or None while it runs."""
-    state = view.refresh()
+    try:
+        state = view.refresh()
+    except DamagedChunk as error:
+        return str(error)
     if not state.phase.is_over:
         return None
     if state.phase is not Phase.FINISHED:
@@ -91,4 +103,5 @@ def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
     found = MetricValues(view, [objective.name], plan.patterns).read(RunReader(view.store)).get(objective.name)
     if found is None:
         return f"{objective.name} was never reported"
-    return found.best(maximize=objective.maximize) if plan.summary == "best" else found.last
+    value = found.best(maximize=objective.maximize) if plan.summary == "best" else found.last
+    return value if math.isfinite(value) else f"{objective.name} is not finite"

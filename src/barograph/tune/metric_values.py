@@ -71,7 +71,7 @@ class MetricValues:
         Raises:
             StoreError: The store cannot be read.
         """
-        known = metrics_in(run)
+        known = metrics_in(run) if set(self._names) - self._printed.keys() else {}
         found: dict[str, MetricCurve] = {}
         for name in self._names:
             if name not in self._printed:
@@ -116,20 +116,25 @@ class _Printed:
 
     def _lines(self) -> Iterator[str]:
         state = self._view.state
-        if state.attempt < 0:
-            return
-        if state.attempt != self._attempt:
-            if self._reader is not None:
-                yield from self._new()  # the rest of the attempt before
-            self._attempt = state.attempt
-            self._reader = LogReader(self._view.store, state.attempt, 0)
+        # All attempts, so that a tuner that was restarted meanwhile reads what the one before it read.
+        while self._attempt < state.attempt:
+            yield from self._new()
+            yield from self._last()
+            self._attempt += 1
+            self._reader = LogReader(self._view.store, self._attempt, 0)
         yield from self._new()
-        if state.phase.is_over and self._rest:
+        if state.phase.is_over:
+            yield from self._last()
+
+    def _last(self) -> Iterator[str]:
+        """Yield the last line of an attempt if it has no end."""
+        if self._rest:
             yield self._rest
             self._rest = ""
 
     def _new(self) -> Iterator[str]:
-        assert self._reader is not None
+        if self._reader is None:
+            return
         for text in self._reader.new():
             *lines, self._rest = (self._rest + text).split("\n")
             yield from lines

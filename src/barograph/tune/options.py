@@ -39,6 +39,8 @@ def split_entries(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
         elif name in ("vary", "metric"):
             if not isinstance(value, Mapping):
                 raise TuneError(f"{name} is {value!r}; it must be a table, as in [{name}].")
+            if name == "metric" and not all(isinstance(item, str) for item in value.values()):
+                raise TuneError("The entries of [metric] must be regular expressions, as strings.")
         elif not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and _KINDS[name] is not bool):
             raise TuneError(f"{name.replace('_', '-')} is {value!r}, which has the wrong type.")
     return ours, {name: value for name, value in entries.items() if name not in OPTIONS}

@@ -265,6 +265,8 @@ def domain_from_text(text: str) -> Domain:
     """
     bounds, *options = text.strip().split(":")
     low_text, dots, high_text = bounds.partition("..")
+    if high_text.startswith("."):
+        raise BadSpace(f'"{text.strip()}" has three dots. Write LOW..HIGH, such as 1e-5..1e-1:log.')
     if not dots:
         return Choice(tuple(_plain(part.strip()) for part in text.strip().split(",") if part.strip()))
     is_int, scale = False, Scale.AUTO
@@ -278,7 +280,7 @@ def domain_from_text(text: str) -> Domain:
                            f"{', '.join(Scale)}.")
     low, high = (_number(part.strip(), text) for part in (low_text, high_text))
     if is_int:
-        if low != int(low) or high != int(high):
+        if not (low.is_integer() and high.is_integer()):
             raise BadSpace(f'"{text.strip()}" is a range of integers with a bound that is not an integer.')
         return IntRange(int(low), int(high), scale)
     return FloatRange(low, high, scale)

@@ -212,9 +212,11 @@ class Space:
 
 
 def space_from(space: Space | Mapping[str, Any] | Iterable[str], constraints: Iterable[str] = ()) -> Space:
-    """Return a space from a `Space`, a dictionary or texts."""
+    """Return a space from a `Space`, a dictionary or texts, with these constraints besides its own."""
     if isinstance(space, Space):
-        return space
+        more = tuple(constraints)
+        own = tuple(constraint.text for constraint in space.constraints)
+        return Space(space.parameters, (*own, *more)) if more else space
     if isinstance(space, Mapping):
         return Space.from_mapping(space, constraints)
     return Space.from_texts(space, constraints)
@@ -297,12 +299,17 @@ def _resolved(parameter: Parameter, known: Mapping[str, Parameter]) -> Parameter
         raise BadSpace(f"{parameter.name} applies if {condition}, but {condition.parameter} is a range, not a choice.")
     values = []
     for value in condition.values:
-        match = [choice for choice in domain.values if choice == value or str(choice) == str(value)]
+        match = [choice for choice in domain.values if choice == value or str(value) in _texts(choice)]
         if not match:
             raise BadSpace(f"{parameter.name} applies if {condition}, but {condition.parameter} is never {value}. "
                            f"{nearest(str(value), map(str, domain.values))}")
         values.append(match[0])
     return Parameter(parameter.name, parameter.domain, Condition(condition.parameter, tuple(values)))
+
+
+def _texts(choice: Value) -> tuple[str, ...]:
+    """Return how a value may be typed: a boolean as in Python and as in TOML."""
+    return (str(choice), str(choice).lower()) if isinstance(choice, bool) else (str(choice),)
 
 
 def _axis(domain: Domain, points: int) -> list[float]:

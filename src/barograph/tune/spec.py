@@ -123,6 +123,8 @@ class StudySpec:
             raise TuneError(f"An objective is listed twice: {', '.join(names)}.")
         if self.strategy not in STRATEGIES:
             raise TuneError(f'There is no strategy "{self.strategy}". {nearest(self.strategy, STRATEGIES)}')
+        if self.seed < 0:
+            raise TuneError(f"The seed is {self.seed}; it must be at least 0.")
         if self.strategy == "hyperband" and "asha" not in self.stopping.rules:
             raise TuneError('The strategy hyperband is successive halving: it needs the rule "asha".')
 

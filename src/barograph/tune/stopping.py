@@ -6,7 +6,8 @@ No trial waits for another: a trial is compared with those that have reached the
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 
 from barograph.tune.spec import Objective, Stopping
@@ -15,7 +16,27 @@ from barograph.tune.trial import Trial
 _DIGITS = 4
 
 
-def reason_to_stop(trial: Trial, others: Iterable[Trial], objective: Objective, stopping: Stopping) -> str:
+class RunningAverages:
+    """Averages of the curves of trials that ended up to each step; computed once for each trial, which must be kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[list[int], list[float]]] = {}
+
+    def at(self, trial: Trial, step: int, objective: Objective) -> float | None:
+        """Return the average loss of a trial up to a step; None if it did not reach the step."""
+        if id(trial) not in self._known:
+            steps = sorted(trial.curve)
+            sums = itertools.accumulate(objective.loss(trial.curve[one]) for one in steps)
+            self._known[id(trial)] = steps, [total / count for count, total in enumerate(sums, 1)]
+        steps, averages = self._known[id(trial)]
+        place = bisect.bisect_right(steps, step)
+        return averages[place - 1] if place and steps[-1] >= step else None
+
+
+def reason_to_stop(
+    trial: Trial, others: Iterable[Trial], objective: Objective, stopping: Stopping,
+    averages: RunningAverages | None = None,
+) -> str:
     """Return why a trial should stop after its latest report; "" if it should go on.
 
     Args:
@@ -23,18 +44,26 @@ def reason_to_stop(trial: Trial, others: Iterable[Trial], objective: Objective, 
         others: All other trials of the study.
         objective: The objective that the curves are of.
         stopping: The rules, and their settings.
+        averages: Those of trials that ended, from one call to the next.
     """
     if not trial.curve:
         return ""
-    peers = [other for other in others if other.curve and other.origin.bracket == trial.origin.bracket]
+    found: list[Trial] = []
+
+    def peers() -> list[Trial]:  # most reports are at no rung and need none
+        if not found:
+            found.extend(one for one in others if one.curve and one.origin.bracket == trial.origin.bracket)
+        return found
+
     for rule in stopping.rules:
-        compare = _asha if rule == "asha" else _median
-        if reason := compare(trial, peers, objective, stopping):
+        reason = _asha(trial, peers, objective, stopping) if rule == "asha" else _median(
+            trial, peers, objective, stopping, averages or RunningAverages())
+        if reason:
             return reason
     return ""
 
 
-def _asha(trial: Trial, peers: list[Trial], objective: Objective, stopping: Stopping) -> str:
+def _asha(trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, stopping: Stopping) -> str:
     """Asynchronous successive halving: at each rung, the best 1/factor of all trials that have reached it continue.
 
     Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020; the variant that stops instead of
@@ -46,7 +75,8 @@ def _asha(trial: Trial, peers: list[Trial], objective: Objective, stopping: Stop
     while rung <= steps[-1]:
         if rung > before:  # reached with the latest report
             mine = objective.loss(trial.curve[steps[-1]])
-            found = [objective.loss(value) for peer in peers if (value := _value_at(peer.curve, rung)) is not None]
+            found = [objective.loss(value) for peer in peers()
+                     if (value := _value_at(peer.curve, rung)) is not None]
             better = sum(loss < mine for loss in found)
             # Of n trials the best n / factor go on, and always the best one.
             if better >= max(1, (len(found) + 1) // stopping.factor):
@@ -56,21 +86,23 @@ def _asha(trial: Trial, peers: list[Trial], objective: Objective, stopping: Stop
     return ""
 
 
-def _median(trial: Trial, peers: list[Trial], objective: Objective, stopping: Stopping) -> str:
+def _median(
+    trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, stopping: Stopping, averages: RunningAverages
+) -> str:
     """The median rule of SageMaker and Vizier: the best value so far against the median of the running averages."""
     step = max(trial.curve)
     if step < stopping.min_step:
         return ""
-    averages = [average for peer in peers if peer.state.is_over and max(peer.curve) >= step
-                if (average := _average(peer.curve, step, objective)) is not None]
-    if len(averages) < stopping.warmup_trials:
+    found = [average for peer in peers() if peer.state.is_over
+             if (average := averages.at(peer, step, objective)) is not None]
+    if len(found) < stopping.warmup_trials:
         return ""
-    middle = median(averages)
+    middle = median(found)
     mine = min(objective.loss(value) for value in trial.curve.values())
     if mine <= middle:
         return ""
     return (f"the best {objective.name} up to step {step}, {_text(objective.loss(mine))}, is worse than the median of "
-            f"{len(averages)} trials, {_text(objective.loss(middle))}")
+            f"{len(found)} trials, {_text(objective.loss(middle))}")
 
 
 def _value_at(curve: Mapping[int, float], step: int) -> float | None:
@@ -78,11 +110,6 @@ def _value_at(curve: Mapping[int, float], step: int) -> float | None:
     steps = sorted(curve)
     at = bisect.bisect_left(steps, step)
     return curve[steps[at]] if at < len(steps) else None
-
-
-def _average(curve: Mapping[int, float], step: int, objective: Objective) -> float | None:
-    values = [objective.loss(value) for at, value in curve.items() if at <= step]
-    return sum(values) / len(values) if values else None
 
 
 def _text(value: float) -> str:

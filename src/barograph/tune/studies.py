@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barograph.errors import BarographError, StudyExists
+from barograph.errors import BarographError, JobRefused, StudyExists, TuneError
 from barograph.jobs.home import JobsHome
+from barograph.jobs.typed_secrets import secret_problems
+from barograph.provenance.secrets import Secrets
 from barograph.runs.state.places import root_place
 from barograph.store.urls import store_from_url
 from barograph.tune.options import completion_of, stopping_of
 from barograph.tune.space import Space
 from barograph.tune.study import Study
-from barograph.tune.study_home import FOLDER, StudyHome
+from barograph.tune.study_home import FOLDER, StudyHome, check_study_name
 from barograph.tune.trial_plan import TrialPlan
 
 
@@ -32,15 +36,22 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
 
     Raises:
         StudyExists: A study with that name exists.
+        JobRefused: A secret was typed.
         UnknownStudy: There is no such parent.
         TuneError, SettingsError: An option is wrong.
         StoreError: The store is unreachable.
     """
+    check_study_name(plan.name)
     studies = StudyHome(home)
     if studies.has(plan.name):
         raise StudyExists(f'There is a study named "{plan.name}". Continue it with  barograph tune resume {plan.name}  '
                           "or use another --name.")
-    url = f"{plan.root.rstrip('/')}/{FOLDER}/{plan.name}"
+    url = plan.url_of(f"{FOLDER}/{plan.name}")
+    # Before the study is stored, because its plan has what was typed.
+    if typed := secret_problems(plan.spec, url, Secrets(os.environ)):
+        raise JobRefused("\n".join(typed))
+    if options.get("max_cost") is not None and math.isnan(plan.spec.price) and math.isnan(plan.spec.spot_price):
+        raise TuneError("--max-cost needs the price of an instance per hour: --price.")
     study = Study.create(
         url, space, maximize=list(options.get("maximize") or ()), minimize=list(options.get("minimize") or ()),
         strategy=options.get("strategy") or "auto", seed=options.get("seed"), completion=completion_of(options),

@@ -27,7 +27,7 @@ from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
-from barograph.tune.stopping import reason_to_stop
+from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import strategy_of
 from barograph.tune.table import StudyTable
@@ -68,6 +68,7 @@ class Study:
         self._strategy: Strategy | None = None
         self._given: list[Mapping[str, Any]] = list(self.heritage.given)
         self._stopping: dict[int, tuple[str, Cause]] = {}
+        self._averages = RunningAverages()
         self._ended = ""
         self._exhausted = False
         self._confirmation: Confirmation | None = None
@@ -120,7 +121,7 @@ class Study:
         store, clock = None if where is None else _store(where), clock or SystemClock()
         if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
-            _check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
+            check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
             if changes_end and found.spec.completion != completion:
                 found.extend(completion)
             return found
@@ -212,11 +213,13 @@ class Study:
     @property
     def front(self) -> list[Trial]:
         """The Pareto front: finished trials that no other beats in all objectives, sorted by the first objective."""
-        finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
-        losses = {trial.number: self._losses(trial) for trial in finished}
-        return sorted((trial for trial in finished if not any(
-            _dominates(losses[other.number], losses[trial.number]) for other in finished)),
-            key=lambda trial: losses[trial.number])
+        finished = [(self._losses(trial), trial) for trial in self.trials if trial.state is TrialState.FINISHED]
+        found: list[tuple[tuple[float, ...], Trial]] = []
+        # Whatever beats a trial in all objectives comes before it in this order.
+        for losses, trial in sorted(finished, key=lambda one: one[0]):
+            if not any(_dominates(other, losses) for other, _ in found):
+                found.append((losses, trial))
+        return [trial for _, trial in found]
 
     def table(self) -> StudyTable:
         """Return all trials as a table."""
@@ -327,7 +330,8 @@ class Study:
             is_last = all(step > known for known in mine.curve)
             mine.curve[step] = float(value)
             if is_last and not self.should_stop(mine) and (reason := reason_to_stop(
-                    mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping)):
+                    mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping,
+                    self._averages)):
                 self.stop(mine, reason, cause=Cause.RULE)
         return self.should_stop(mine)
 
@@ -448,12 +452,16 @@ class Study:
             self._secs, self._mark = secs, self._clock.monotonic()
         match event.kind:
             case "asked":
+                self._fill(int(data["number"]))
                 self._given = self._given[int(data["given"]):]
                 self._history.add(Trial(
                     int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
                     started_unix=event.time_unix, beside=len(self._history.running)))
             case "told":
+                self._fill(int(data["number"]) + 1)
                 trial = self.trials[int(data["number"])]
+                if trial.state.is_over:
+                    return
                 trial.state, trial.reason = TrialState(data["state"]), data["reason"]
                 trial.cause = Cause(data["cause"]) if data["cause"] else None
                 trial.values = tuple(map(float, data["values"]))
@@ -473,6 +481,12 @@ class Study:
                 self._ended, self._exhausted = "", False
                 self.spec = replace(self.spec, completion=completion_from_json(data["completion"]))
 
+    def _fill(self, count: int) -> None:
+        """Add trials whose events are damaged, so that the numbers of the others stay."""
+        while len(self.trials) < count:
+            self._history.add(Trial(len(self.trials), {}, Origin("lost"), TrialState.FAILED,
+                                    reason="the record of its parameters is damaged"))
+
 
 def _store(where: str | os.PathLike[str] | Store) -> Store:
     return store_from_url(where) if isinstance(where, str | os.PathLike) else where
@@ -482,11 +496,13 @@ def _log(store: Store, clock: Clock) -> EventLog:
     return EventLog(store, EVENTS, clock=clock.unix)
 
 
-def _check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
-    changes = [f"{name} was {before}, now {after}" for name, before, after in (
-        ("the space", _texts(found.space), _texts(asked.space)),
-        ("the objective", _texts(found.objectives), _texts(asked.objectives)),
-        ("the strategy", found.strategy, asked.strategy), ("the seed", found.seed, asked.seed),
+def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
+    """Raise `StudyChanged` if a study cannot be continued as another specification says."""
+    changes = [f"{name} {before}, now {after}" for name, before, after in (
+        ("the space was", _texts(found.space), _texts(asked.space)),
+        ("the constraints were", _constraints(found.space), _constraints(asked.space)),
+        ("the objective was", _texts(found.objectives), _texts(asked.objectives)),
+        ("the strategy was", found.strategy, asked.strategy), ("the seed was", found.seed, asked.seed),
     ) if before != after]
     if changes:
         raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
@@ -506,6 +522,10 @@ def _shared(proposer: str, why: str, bracket: int) -> Origin:
 
 def _texts(items: Iterable[object]) -> str:
     return "; ".join(map(str, items))
+
+
+def _constraints(space: Space) -> str:
+    return "; ".join(sorted(constraint.text for constraint in space.constraints)) or "none"
 
 
 def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -16,6 +16,13 @@ LONGEST = 54
 """A name of a study may have so many characters: the names of its jobs begin with it."""
 
 
+def check_study_name(name: str) -> None:
+    """Raise `SettingsError` or `TuneError` if this cannot be the name of a study."""
+    check_name(name)
+    if len(name) > LONGEST:
+        raise TuneError(f'"{name}" is too long for the name of a study. Use at most {LONGEST} characters.')
+
+
 class StudyHome:
     """Finds studies by name.
 
@@ -33,9 +40,7 @@ class StudyHome:
             SettingsError, TuneError: It cannot be the name of a study.
             TuneError: The record cannot be written.
         """
-        check_name(name)
-        if len(name) > LONGEST:
-            raise TuneError(f'"{name}" is too long for the name of a study. Use at most {LONGEST} characters.')
+        check_study_name(name)
         part = self._folder / f".{name}.{os.getpid()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

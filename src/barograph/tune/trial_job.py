@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from barograph.errors import NotARun, StoreError, UnknownJob
+from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
 from barograph.jobs.job_report import JobView
@@ -27,6 +27,7 @@ from barograph.tune.trial_plan import TrialPlan, text_of
 
 Submit = Callable[..., Submitted]
 _SHOWN_METRICS = 8
+_LEAST_CHARACTERS = 4
 _OF_SCRIPT = re.compile(r"^The script ended with exit code \d+: ")
 
 
@@ -56,19 +57,25 @@ class TrialJob:
         plan: How trials are trained.
         home: Directory of the jobs.
         submit: Submits a job.
+        view: Its job, submitted elsewhere; None: look for it, or submit it.
 
     Raises:
-        JobRefused: The job has problems.
+        JobRefused: The job has problems, or another job has its name.
+        RunError: The job cannot be read.
         StoreError: A store is unreachable.
     """
 
     def __init__(
-        self, study: Study, trial: Trial, plan: TrialPlan, home: JobsHome, *, submit: Submit = submit
+        self, study: Study, trial: Trial, plan: TrialPlan, home: JobsHome, *, submit: Submit = submit,
+        view: JobView | None = None,
     ) -> None:
         self.trial = trial
         self._study, self._plan = study, plan
-        self._view = adopted(home, trial.job) or submitted(
-            plan.job_spec(trial.job, trial.parameters), plan, home, submit)
+        spec = plan.job_spec(trial.job, trial.parameters, names=study.space.names)
+        found = view or adopted(home, trial.job)
+        if found is not None and not runs(found, spec):
+            raise JobRefused(f'There is a job named "{trial.job}" already, with another command. Use another --name.')
+        self._view = found or submitted(spec, plan, home, submit)
         self._names = [objective.name for objective in study.spec.objectives]
         self._metrics = MetricValues(self._view, self._names, plan.patterns)
         self._run: RunReader | None = None
@@ -90,9 +97,15 @@ class TrialJob:
             values = self._values()
         except StoreError:
             return False
+        except DamagedChunk as error:
+            self._study.tell(self.trial, failed=f"its job cannot be read: {error}")
+            return True
         points = values[self._names[0]].points if self._names[0] in values else ()
+        # Points of a long curve lie elsewhere at each turn: only those behind the last known one are new.
+        known = max(self.trial.curve, default=0)
         for number, value in points:
-            self._study.report(self.trial, number, value)
+            if number > known:
+                self._study.report(self.trial, number, value)
         reports, latest = points[-1] if points else (0, math.nan)
         self.progress = TrialProgress(report.doing or str(report.phase), report.step, reports, latest)
         if report.phase is Phase.STOPPED and not self._study.should_stop(self.trial):
@@ -171,19 +184,29 @@ def adopted(home: JobsHome, name: str) -> JobView | None:
     return JobView(record.name, store_from_url(record.url)) if record.name == name else None
 
 
+def runs(view: JobView, spec: JobSpec) -> bool:
+    """Return whether a job runs what a specification says; options may have another order."""
+    return sorted(view.submission.spec.words) == sorted(spec.words)
+
+
 def submitted(spec: JobSpec, plan: TrialPlan, home: JobsHome, submit: Submit = submit) -> JobView:
     """Submit a job of a study; return it."""
-    found = submit(spec, to=f"{plan.root.rstrip('/')}/{spec.name}", home=home)
+    found = submit(spec, to=plan.url_of(spec.name), home=home)
     return JobView(found.name, found.store)
 
 
 def without_values(reason: str, parameters: Mapping[str, Value]) -> str:
     """Return the reason of a failure with {name} instead of the trial's own values, so that equal ones are equal.
 
+    Short values, as in "exit code 1", are only replaced if the reason has the name of the parameter.
+
     Example:
         >>> without_values("unrecognized arguments: --lr 0.03", {"lr": 0.03})
         'unrecognized arguments: --lr {lr}'
     """
+    found = reason
     for name, value in parameters.items():
-        reason = re.sub(rf"(?<![\w.]){re.escape(text_of(value))}(?![\w.])", f"{{{name}}}", reason)
-    return reason
+        text = text_of(value)
+        if len(text) >= _LEAST_CHARACTERS or name in reason:
+            found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", f"{{{name}}}", found)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -56,27 +56,37 @@ class TrialPlan:
         """Names of the jobs, with {number} for the number of the trial."""
         return f"{self.name}-{{number:03d}}"
 
-    def job_spec(self, job: str, parameters: Mapping[str, Value], *, trial: str = "") -> JobSpec:
+    def url_of(self, job: str) -> str:
+        """Return the URL of the store of a job."""
+        return f"{self.root.rstrip('/')}/{job}"
+
+    def job_spec(
+        self, job: str, parameters: Mapping[str, Value], *, trial: str = "", names: Collection[str] = ()
+    ) -> JobSpec:
         """Return the job of a trial.
 
-        Values replace {name} in the arguments; others become options of the script, `--name value`.
+        Values replace {name} in the arguments; others become options of the script, `--name value`. Arguments with
+        {name} of a parameter that does not apply are left out, with the option before a bare {name}.
 
         Args:
             job: Name of the job.
             parameters: Values of the trial.
             trial: Name of its trial in the experiment; "": the name of the job.
+            names: All parameters of the space.
         """
         texts = {name: text_of(value) for name, value in parameters.items()}
         placed = {name for word in self.spec.command for name in _PLACEHOLDER.findall(word) if name in texts}
         command = tuple(_PLACEHOLDER.sub(lambda found: texts.get(found[1], found[0]), word)
-                        for word in self.spec.command)
+                        for word in _without(self.spec.command, set(names) - set(parameters)))
         settings = {**self.spec.settings, "experiment": self.name, "trial": trial or job}
         spec = replace(self.spec, name=job, command=command, settings=settings)
         return spec.changed({name: text for name, text in texts.items() if name not in placed})
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON data for the details of a study."""
-        return {**asdict(self), "spec": self.spec.to_json(), "patterns": dict(self.patterns)}
+        """Return JSON data for the details of a study, without receivers of notifications: their URLs may be secret."""
+        settings = {name: value for name, value in self.spec.settings.items() if name != "notify"}
+        return {**asdict(self), "spec": replace(self.spec, settings=settings).to_json(),
+                "patterns": dict(self.patterns)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrialPlan:
@@ -88,6 +98,17 @@ class TrialPlan:
         if "spec" not in data:
             raise TuneError("The study tunes a Python function, not jobs. Continue it in Python.")
         return cls(**{**data, "spec": spec_from_json(data["spec"])})
+
+
+def _without(command: Sequence[str], absent: Set[str]) -> list[str]:
+    """Return the arguments without those with {name} of an absent parameter."""
+    found: list[str] = []
+    for word in command:
+        if absent.isdisjoint(_PLACEHOLDER.findall(word)):
+            found.append(word)
+        elif _PLACEHOLDER.fullmatch(word) and found and found[-1].startswith("-") and "=" not in found[-1]:
+            found.pop()
+    return found
 
 
 def text_of(value: Value) -> str:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from barograph.errors import JobRefused, StoreError
+from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable, StudyChanged
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import Job, request_stop
+from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
+from barograph.store.urls import store_from_url
 from barograph.tune.space import Space, space_from
+from barograph.tune.spec import objectives_from
 from barograph.tune.studies import create_study, open_study, study_root
-from barograph.tune.study import Study
+from barograph.tune.study import Study, check_same
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
-from barograph.tune.trial_job import Submit, TrialJob, adopted
+from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
 from barograph.tune.trial_plan import TrialPlan
 
 _LOOK_SECS = 0.5
+_SUBMISSION_SECS = 60.0
+"""Longest time from the first object of a job in its store to its record in the directory of jobs."""
+_OUTAGE_SECS = 600.0
 
 
 class Tuner:
@@ -31,19 +40,28 @@ class Tuner:
         plan: How trials are trained.
         home: Directory of the jobs; None: the usual one.
         submit: Submits a job.
+        ensure: Starts the controller of the jobs if there is none.
+        clock: Seconds of a clock that is never set back.
     """
 
-    def __init__(self, study: Study, plan: TrialPlan, home: JobsHome | None = None, *, submit: Submit = submit) -> None:
+    def __init__(
+        self, study: Study, plan: TrialPlan, home: JobsHome | None = None, *, submit: Submit = submit,
+        ensure: Callable[[JobsHome], object] = ensure_controller, clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.study, self.plan = study, plan
         self.jobs: dict[int, TrialJob] = {}
-        self._home, self._submit = home or JobsHome(), submit
-        self._ensure_at = 0.0
+        self._home, self._submit, self._ensure, self._clock = home or JobsHome(), submit, ensure, clock
+        self._ensure_at = -math.inf
+        self.outage, self._outage_since = "", 0.0
+        """Why the store of the study is unreachable now, and since when."""
+        self._refused = ""
+        self._taken_since: dict[int, float] = {}
 
     def turn(self) -> bool:
         """Do what is due now; return whether the study goes on.
 
         Raises:
-            JobRefused: The first job has problems; those of later ones fail their trials.
+            JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
         """
         self.study.refresh()
         for trial in self.study.running:
@@ -52,12 +70,17 @@ class Tuner:
         for number, job in list(self.jobs.items()):
             if job.turn():
                 del self.jobs[number]
-        while len(self.jobs) < self.plan.parallel and (new := self.study.ask(job=self.plan.job_names)):
+        while self._goes_on < self.plan.parallel and (new := self.study.ask(job=self.plan.job_names)):
             self._start(new)
-        if self.jobs and time.monotonic() >= self._ensure_at:  # otherwise trials wait for ever for a killed controller
-            self._ensure_at = time.monotonic() + ENSURE_SECS
-            ensure_controller(self._home)
-        return bool(self.jobs)
+        if self._goes_on and self._clock() >= self._ensure_at:  # otherwise trials wait for ever for a killed controller
+            self._ensure_at = self._clock() + ENSURE_SECS
+            self._ensure(self._home)
+        return bool(self._goes_on)
+
+    @property
+    def _goes_on(self) -> int:
+        # A trial may have no job yet, because its store is unreachable or another process submits it.
+        return len(self.jobs.keys() | {trial.number for trial in self.study.running})
 
     def run(
         self, *, wait: Callable[[float], object] = time.sleep, seen: Callable[[Tuner], object] | None = None
@@ -67,24 +90,75 @@ class Tuner:
         Args:
             wait: Lets some seconds pass.
             seen: Called after each turn.
+
+        Raises:
+            JobRefused: As `turn`.
+            StoreError: The store of the study rejects an event, or was unreachable for ten minutes.
         """
-        while self.turn():
+        while self._turn_if_reachable():
             if seen:
                 seen(self)
             wait(_LOOK_SECS)
         if seen:
             seen(self)
 
+    def _turn_if_reachable(self) -> bool:
+        try:
+            goes_on = self.turn()
+        except StoreUnavailable as error:
+            # The next turn reads first what has been written, so an event whose response was lost counts once.
+            self._outage_since = self._clock() if not self.outage else self._outage_since
+            self.outage = str(error)
+            if self._clock() - self._outage_since >= _OUTAGE_SECS:
+                raise
+            return True
+        self.outage = ""
+        return goes_on
+
     def _start(self, trial: Trial) -> None:
         try:
             self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit)
+            self._refused = ""
         except JobRefused as error:
+            if self._may_be_submitted(trial):
+                return
+            reason = without_values(str(error), trial.parameters)
+            if reason == self._refused:
+                raise  # every other would be refused, too; this one is started on resume
+            self._refused = reason
             self.study.tell(trial, failed=str(error))
             if trial.number == 0:
                 self.study.end("its first job was rejected")
                 raise
+        except StoreUnavailable:
+            return  # again at the next turn
         except StoreError as error:
-            self.study.tell(trial, failed=f"its store is unreachable: {error}")
+            self.study.tell(trial, failed=f"its store rejects the job: {error}")
+        except RunError as error:
+            self.study.tell(trial, failed=f"its job cannot be read: {error}")
+
+    def _may_be_submitted(self, trial: Trial) -> bool:
+        """Return whether the job of a refused trial is there, or another process is submitting it.
+
+        Two tuners may follow one study, and a tuner may be killed while it submits; the next controller removes what
+        such a submission left. A job without a record in the directory of jobs was submitted on another machine.
+        """
+        try:
+            view = JobView(trial.job, store_from_url(self.plan.url_of(trial.job)))
+            was_submitted = not math.isnan(view.refresh().submitted_unix)
+        except StoreUnavailable:
+            return True
+        except (RunError, StoreError):
+            return False
+        if not runs(view, self.plan.job_spec(trial.job, trial.parameters, names=self.study.space.names)):
+            return False
+        since = self._taken_since.setdefault(trial.number, self._clock())
+        if self._clock() - since < _SUBMISSION_SECS:
+            return True
+        if not was_submitted:
+            return False
+        self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit, view=view)
+        return True
 
 
 def tune_job(
@@ -111,10 +185,12 @@ def tune_job(
     Raises:
         TuneError: An option is wrong.
         JobRefused: The job has problems.
+        StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
     """
     home = home or JobsHome()
     if StudyHome(home).has(name):
         study = open_study(name, home)
+        _check_unchanged(study, job, space_from(space, constraints), options, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
         if study.spec.completion.trials != trials:
             study.extend(replace(study.spec.completion, trials=trials))
@@ -125,18 +201,33 @@ def tune_job(
     return study
 
 
+def _check_unchanged(study: Study, job: Job, space: Space, options: Mapping[str, Any], url: str) -> None:
+    changes: dict[str, Any] = {name: options[name] for name in ("strategy", "seed") if options.get(name) is not None}
+    if options.get("maximize") or options.get("minimize"):
+        changes["objectives"] = objectives_from(options.get("maximize") or (), options.get("minimize") or ())
+    check_same(study.spec, replace(study.spec, space=space, **changes), url)
+    before = TrialPlan.from_json(study.spec.details).spec.shown
+    if before != job.spec.shown:
+        raise StudyChanged(f"The study cannot be resumed, because the command was {shlex.join(before)}, now "
+                           f"{shlex.join(job.spec.shown)}. Use another name ({url}).")
+
+
 def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
     """Ask the jobs of all running trials to stop; return their names.
 
     Raises:
         StoreError: A store rejects the request.
     """
-    stopped = []
+    if "spec" not in study.spec.details:
+        return []  # it tunes a Python function
+    plan, stopped = TrialPlan.from_json(study.spec.details), []
     for trial in study.running:
-        view = adopted(home, trial.job)
-        if view is not None and not view.refresh().phase.is_over:
-            request_stop(view, reason)
-            stopped.append(trial.job)
+        with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
+            # A job that this machine does not know was submitted on another one.
+            view = adopted(home, trial.job) or JobView(trial.job, store_from_url(plan.url_of(trial.job)))
+            if not view.refresh().phase.is_over:
+                request_stop(view, reason)
+                stopped.append(trial.job)
     return stopped
 
 

@@ -21,7 +21,7 @@ from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
-from barograph.tune.completion import common_failure
+from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
 from barograph.tune.studies import create_study, open_studies, open_study, study_root
@@ -67,7 +67,7 @@ def resume_named(name: str, *, jobs: int | None, parallel: int | None, as_json: 
         plan = replace(plan, parallel=parallel)
     if jobs is not None or study.over:
         limit = study.spec.completion if jobs is None else replace(study.spec.completion, trials=jobs)
-        study.extend(limit)
+        study.extend(tried_again(limit, study.trials))
     _follow(study, plan, home, as_json=as_json)
 
 
@@ -78,7 +78,10 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    _print_end(study, TrialPlan.from_json(study.spec.details), printer)
+    is_of_jobs = "spec" in study.spec.details  # otherwise it tunes a Python function
+    _print_end(study, TrialPlan.from_json(study.spec.details) if is_of_jobs else None, printer, name=name)
+    for sentence in study.about():
+        printer.line(sentence)
 
 
 def stop_named(name: str) -> None:
@@ -195,11 +198,12 @@ def parameter_text(trial: Trial, name: str) -> str:
     return figure(value) if isinstance(value, float) else text_of(value)
 
 
-def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
+def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: str = "") -> None:
     states = [trial.state for trial in study.trials]
     counts = [f"{states.count(state)} {state}" for state in TrialState if states.count(state)]
     printer.line()
-    printer.line(f"{plan.name}: {count(len(states), 'trial')} ({', '.join(counts)}) in {duration(study.secs)}"
+    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}) in "
+                 f"{duration(study.secs)}"
                  + (f"; {study.over}" if study.over else ""))
     for region in hopeless_regions(study):
         printer.line(str(region), indent=2)
@@ -210,18 +214,26 @@ def _print_end(study: Study, plan: TrialPlan, printer: Printer) -> None:
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
-    spec = plan.job_spec(best.job, best.parameters)
     ranked = importance(study)
     printer.entries([
         ("best", f"trial {best.number}: {values} with "
                  f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
+        *([("front", f"trials {', '.join(str(trial.number) for trial in study.front)}: no other is better in all "
+                     "objectives")] if len(study.spec.objectives) > 1 else []),
         *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
         *([("importance", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
+        *(_job_entries(study, plan, best) if plan else []),
+    ])
+
+
+def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
+    spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
+    return [
         ("command", shlex.join(spec.shown)),
         ("rerun", f"barograph resubmit {best.job}"),
         ("model", f"barograph wait {best.job} --model DIR copies it"),
-        ("run", f"{plan.root.rstrip('/')}/{best.job}".removeprefix("file://")),
-    ])
+        ("run", plan.url_of(best.job).removeprefix("file://")),
+    ]
 
 
 def _best(study: Study) -> Trial | None:

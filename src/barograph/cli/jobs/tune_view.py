@@ -38,6 +38,7 @@ class StudyView:
         self._study, self._plan, self._quiet = study, plan, quiet
         self._console = Console(stderr=True)
         self._live: Live | None = None
+        self._outage = ""
         self._printed: set[tuple[int, TrialState]] = set()
 
     def __enter__(self) -> Self:
@@ -59,6 +60,9 @@ class StudyView:
             with contextlib.suppress(OSError, ValueError):
                 self._live.update(self._page(tuner))
             return
+        if tuner.outage and not self._outage:
+            print(f"barograph: {tuner.outage} Trying again.", file=sys.stderr, flush=True)
+        self._outage = tuner.outage
         for trial in self._study.trials:
             if (trial.number, trial.state) not in self._printed:
                 self._printed.add((trial.number, trial.state))
@@ -81,6 +85,8 @@ class StudyView:
         limit = study.spec.completion.trials
         head = (f"{self._plan.name}  {len(ended)}{f' of {limit}' if limit else ''} trials ended, "
                 f"{len(tuner.jobs)} running, {duration(study.secs)}")
+        if tuner.outage:
+            head += f"\n{tuner.outage} Trying again."
         if finished:
             best = study.best
             head += f"\nbest  {objective.name} {figure(best.value)} (trial {best.number}: " + ", ".join(

@@ -1,0 +1,65 @@
+"""Studies of jobs by name: what is checked before one is stored, and before one is continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import BarographError, JobRefused, SettingsError, StudyChanged, TuneError
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job import Job
+from barograph.jobs.spec import JobSpec
+from barograph.tune.space import Space
+from barograph.tune.studies import create_study
+from barograph.tune.study import Study
+from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.tuner import tune_job
+
+SPACE = {"x": [1, 2]}
+
+
+def created(folder: Path, spec: JobSpec, *, name: str = "study", **options: Any) -> Study:
+    plan = TrialPlan(name, spec, (folder / "runs").as_uri())
+    return create_study(plan, Space.from_mapping(SPACE), {"minimize": ["loss"], "jobs": 1, **options},
+                        JobsHome(folder / "home"))
+
+
+@pytest.mark.parametrize(("spec", "options", "error"), [
+    (JobSpec(("train.py", "--api-key", "sk-abcdefghijklmnop1234567890")), {}, JobRefused),
+    (JobSpec(("train.py",)), {"name": "../outside"}, SettingsError),
+    (JobSpec(("train.py",)), {"name": "long" * 14}, TuneError),
+    (JobSpec(("train.py",)), {"max_cost": 5.0}, TuneError),
+])
+def test_a_wrong_study_is_not_stored(
+    tmp_path: Path, spec: JobSpec, options: dict[str, Any], error: type[BarographError]
+) -> None:
+    with pytest.raises(error):
+        created(tmp_path, spec, **options)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_cost_needs_a_price(tmp_path: Path) -> None:
+    assert created(tmp_path, JobSpec(("train.py",), price=2.0), max_cost=5.0).spec.completion.cost == 5.0
+
+
+def test_receivers_of_notifications_are_not_stored(tmp_path: Path) -> None:
+    created(tmp_path, JobSpec(("train.py",), settings={"notify": [{"url": "https://hooks.example/T0KEN"}], "every": 2}))
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"T0KEN" not in stored
+    assert b'"every"' in stored
+
+
+@pytest.mark.parametrize(("command", "options", "message"), [
+    ("other.py", {}, "the command was train.py, now other.py"),
+    ("train.py", {"space": {"x": [1, 3]}}, "the space was x=1,2, now x=1,3"),
+    ("train.py", {"maximize": ["score"]}, "the objective was minimize loss, now maximize score"),
+])
+def test_a_changed_study_of_jobs_is_not_continued(
+    tmp_path: Path, command: str, options: dict[str, Any], message: str
+) -> None:
+    created(tmp_path, JobSpec(("train.py",)))
+    with pytest.raises(StudyChanged) as caught:
+        tune_job(Job([command]), options.pop("space", SPACE), name="study", home=JobsHome(tmp_path / "home"), **options)
+    assert message in str(caught.value)

@@ -1,0 +1,215 @@
+"""The loop of a study of jobs: jobs of other tuners, of killed ones, of other machines, and unreadable ones."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import JobRefused, StoreUnavailable
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, STOP, EventLog
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.submission import Submission, write_submission
+from barograph.jobs.submitting import Submitted
+from barograph.store.files import FileStore
+from barograph.store.urls import store_from_url
+from barograph.tune.confirming import confirm
+from barograph.tune.study import Study
+from barograph.tune.trial import TrialState
+from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.tuner import Tuner, stop_jobs
+
+
+class Queue:
+    """Submits jobs that nobody runs."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.names = list(errors), list[str]()
+
+    def __call__(self, spec: JobSpec, *, to: str, home: JobsHome) -> Submitted:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.names.append(spec.name)
+        stored(spec, to)
+        home.add(JobRecord(spec.name, to, time.time_ns(), "local"), {})
+        return Submitted(spec.name, store_from_url(to))
+
+
+def stored(spec: JobSpec, url: str) -> None:
+    write_submission(store_from_url(url), Submission(spec.name, spec))
+    EventLog(store_from_url(url), EVENTS).append("submitted")
+
+
+class Desk:
+    """A study of one trial at a time, and its tuners."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = JobsHome(folder / "home")
+        self.plan = TrialPlan("study", JobSpec(("train.py",)), (folder / "runs").as_uri())
+        self.place, self.now = folder / "study", 0.0
+        self.study = Study.create(self.place, {"x": [1, 2, 3]}, strategy="grid", seed=1, minimize="loss",
+                                  details=self.plan.to_json())
+
+    def tuner(self, queue: Queue) -> Tuner:
+        return Tuner(Study.open(self.place), self.plan, self.home, submit=queue, ensure=lambda home: None,
+                     clock=lambda: self.now)
+
+    def states(self) -> list[str]:
+        return [str(trial.state) for trial in Study.open(self.place).trials]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def first_spec(desk: Desk) -> JobSpec:
+    trial = desk.study.ask(job=desk.plan.job_names)
+    assert trial is not None
+    return desk.plan.job_spec(trial.job, trial.parameters)
+
+
+def test_a_job_that_another_tuner_is_submitting_is_adopted(desk: Desk) -> None:
+    spec = first_spec(desk)
+    stored(spec, desk.plan.url_of(spec.name))
+    tuner = desk.tuner(Queue(JobRefused("There is a job already.")))
+    assert tuner.turn()
+    assert (tuner.jobs, desk.states()) == ({}, ["running"])
+    desk.home.add(JobRecord(spec.name, desk.plan.url_of(spec.name), 1, "local"), {})
+    assert tuner.turn()
+    assert (list(tuner.jobs), desk.states()) == ([0], ["running"])
+
+
+def test_a_job_that_was_submitted_on_another_machine_is_adopted(desk: Desk) -> None:
+    spec = first_spec(desk)
+    stored(spec, desk.plan.url_of(spec.name))
+    tuner = desk.tuner(Queue(*[JobRefused("There is a job already.")] * 2))
+    assert tuner.turn()
+    desk.now = 61.0
+    assert tuner.turn()
+    assert (list(tuner.jobs), desk.states()) == ([0], ["running"])
+
+
+def test_a_submission_that_was_killed_is_repeated(desk: Desk) -> None:
+    spec = first_spec(desk)
+    store = store_from_url(desk.plan.url_of(spec.name))
+    write_submission(store, Submission(spec.name, spec))
+    queue = Queue(JobRefused("There is a job already."))
+    tuner = desk.tuner(queue)
+    assert tuner.turn()
+    store.delete("job/spec.json")  # by the next controller
+    assert tuner.turn()
+    assert (queue.names, desk.states()) == ([spec.name], ["running"])
+
+
+def test_a_refused_first_job_ends_the_study(desk: Desk) -> None:
+    with pytest.raises(JobRefused):
+        desk.tuner(Queue(JobRefused("There is no GPU."))).turn()
+    assert desk.states() == ["failed"]
+
+
+def test_jobs_that_are_refused_alike_do_not_use_up_the_trials(desk: Desk) -> None:
+    queue = Queue()
+    desk.plan = replace(desk.plan, parallel=3)
+    tuner = desk.tuner(queue)
+    first = tuner.study.ask(job=desk.plan.job_names)
+    assert first is not None
+    queue.errors = [JobRefused("There is no train.py.")] * 2
+    tuner.study.tell(first, 0.5)
+    with pytest.raises(JobRefused):
+        tuner.turn()
+    assert desk.states() == ["finished", "failed", "running"]
+    assert desk.tuner(queue).turn()
+    assert queue.names == ["study-002"], "resumed in the right folder"
+
+
+def test_an_unreachable_store_is_tried_again(desk: Desk) -> None:
+    queue = Queue(StoreUnavailable("no network"))
+    tuner = desk.tuner(queue)
+    assert tuner.turn()
+    assert (queue.names, desk.states()) == ([], ["running"]), "no further trial begins meanwhile"
+    assert tuner.turn()
+    assert (queue.names, desk.states()) == (["study-000"], ["running"])
+
+
+def test_a_job_of_the_same_name_with_another_command_is_not_adopted(desk: Desk) -> None:
+    Queue()(JobSpec(("other.py",), name="study-000"), to=desk.plan.url_of("study-000"), home=desk.home)
+    with pytest.raises(JobRefused, match="with another command"):
+        desk.tuner(Queue()).turn()
+
+
+def damage(desk: Desk, name: str) -> None:
+    store: Any = store_from_url(desk.plan.url_of("study-000"))
+    store.put(name, b"{}")
+
+
+def test_a_deleted_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
+    desk.tuner(Queue()).turn()
+    store_from_url(desk.plan.url_of("study-000")).delete("job/spec.json")
+    assert stop_jobs(Study.open(desk.place), desk.home, "requested by the user") == []
+    desk.tuner(Queue()).turn()
+    assert desk.states() == ["failed", "running"]
+
+
+def test_a_damaged_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
+    tuner = desk.tuner(Queue())
+    tuner.turn()
+    damage(desk, f"{EVENTS}/00000001.json")
+    tuner.turn()
+    trial = Study.open(desk.place).trials[0]
+    assert trial.state is TrialState.FAILED
+    assert trial.reason.startswith("its job cannot be read")
+
+
+class Flaky(FileStore):
+    """A store that is unreachable for some reads."""
+
+    failures = 0
+
+    def get(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("no network")
+        return super().get(name, *arguments, **options)
+
+
+def test_a_tuner_waits_for_the_store_of_its_study(desk: Desk) -> None:
+    store = Flaky(desk.place)
+    study = Study.open(store)
+    study.end()
+    tuner = Tuner(study, desk.plan, desk.home, submit=Queue(), ensure=lambda home: None, clock=lambda: desk.now)
+    outages: list[str] = []
+    store.failures = 2
+    tuner.run(wait=lambda secs: None, seen=lambda seen: outages.append(seen.outage))
+    assert outages == ["no network", "no network", ""]
+
+    def minutes(secs: float) -> None:
+        desk.now += 300
+
+    store.failures = 9
+    with pytest.raises(StoreUnavailable):
+        tuner.run(wait=minutes)
+    assert store.failures == 6
+
+
+def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
+    for value in (0.1, 0.2):
+        trial = desk.study.ask(job=desk.plan.job_names)
+        assert trial is not None
+        desk.study.tell(trial, value)
+    queue = Queue(*[JobRefused("There is no train.py.")] * 4)
+    found = confirm(desk.study, replace(desk.plan, confirm=2), desk.home, submit=queue, ensure=lambda home: None)
+    assert found is not None
+    assert [one.failed for one in found.repeated] == [("There is no train.py.",) * 2] * 2
+    assert "is not significantly better" in found.sentence
+
+
+def test_a_job_of_another_machine_is_stopped_too(desk: Desk) -> None:
+    spec = first_spec(desk)
+    stored(spec, desk.plan.url_of(spec.name))
+    assert stop_jobs(Study.open(desk.place), desk.home, "requested by the user") == ["study-000"]
+    assert store_from_url(desk.plan.url_of(spec.name)).get(STOP)
