@@ -18,7 +18,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "wait": "Wait until a job ends, and report how it ended.",
         "stop": "Stop a job; its script may save a checkpoint first.",
         "resubmit": "Submit a job again, with changed hyperparameters.",
-        "tune": "Find the best hyperparameters of a training with few and short trials.",
+        "tune": "Find the best hyperparameters of a training with few trials.",
         "spot": "Predict duration and cost of a job on spot instances.",
     },
     "Inspect": {

@@ -28,7 +28,7 @@ class _TuneGroup(typer.core.TyperGroup):
 
 
 GROUP = typer.Typer(cls=_TuneGroup, no_args_is_help=True, rich_markup_mode=None, help="""\
-Find the best hyperparameters of a training with few and short trials.
+Find the best hyperparameters of a training with few trials.
 
     Each trial is a job. Hopeless trials are stopped early, for a stated reason.
 
@@ -40,7 +40,7 @@ Find the best hyperparameters of a training with few and short trials.
 
       barograph tune resume train-ab12
 
-    All options:  barograph tune start --help
+    All options, such as --json:  barograph tune start --help
     """)
 
 
@@ -122,7 +122,7 @@ def _own(
 
 
 def start(**typed: Any) -> None:
-    """Start a study: train a script with different hyperparameters, and find the best ones.
+    """Tune a script or a built-in algorithm.
 
     Each trial is a job: all options of barograph submit apply to it. Values arrive as options of the script (--lr 0.1)
     and in SM_HP_LR. Ctrl-C or a crash loses nothing: barograph tune resume continues the study.
@@ -164,7 +164,9 @@ def resume(
     parallel: Annotated[int | None, typer.Option(help="New number of trials at the same time.")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Continue a study that was interrupted or stopped; with --jobs, also one that is complete.
+    """Continue a study.
+
+    It was interrupted or stopped; or it was complete, and --jobs asks for more trials.
 
     Examples:
 
@@ -179,7 +181,9 @@ def resume(
 
 @GROUP.command("show")
 def show(study: _StudyName, as_json: _Json = False) -> None:
-    """Show a study: its trials, the best one, the importance of parameters, and how values were chosen.
+    """Show a study and its best trial.
+
+    Also the importance of its parameters, and how values were chosen.
 
     Examples:
 
@@ -192,7 +196,7 @@ def show(study: _StudyName, as_json: _Json = False) -> None:
 
 @GROUP.command("stop")
 def stop(study: _StudyName) -> None:
-    """Stop a study: start no more trials, and stop those that run.
+    """Stop a study and its running trials.
 
     Examples:
 
@@ -205,7 +209,9 @@ def stop(study: _StudyName) -> None:
 
 @GROUP.command("list")
 def list_(as_json: _Json = False) -> None:
-    """List the studies started from this machine, the newest first.
+    """List the studies of this machine.
+
+    The newest first.
 
     Examples:
 
