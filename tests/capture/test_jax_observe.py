@@ -394,8 +394,8 @@ def test_a_step_for_which_a_program_is_made_is_not_timed(monkeypatch: pytest.Mon
         params, state = trainings.weights(), optax.sgd(0.1).init(trainings.weights())
         for now[0] in range(40):
             if now[0] == 20:
-                monkeypatch.setattr(Surplus, "wants", lambda self, *, told: not told)
-                monkeypatch.setattr(Surplus, "add", lambda self, secs, *, told: timed.add(now[0]))
+                monkeypatch.setattr(Surplus, "wants", lambda self, *, recorded: not recorded)
+                monkeypatch.setattr(Surplus, "add", lambda self, secs, *, recorded: timed.add(now[0]))
             short = len(X) - (now[0] in (25, 26)) * 3
             params, state, _ = step(params, state, X[:short], Y[:short])
         return params, []
