@@ -175,7 +175,7 @@ def test_a_run_without_a_probe_has_no_latent_space(new_diary):
 
     assert inside.latent(reader) is None
     assert inside.saliency_samples(reader) == ()
-    with pytest.raises(SettingsError, match="A run or its path"):
+    with pytest.raises(SettingsError, match="run or its path"):
         inside.latent(3.5)
 
 
