@@ -75,7 +75,7 @@ def tab(browser: Any) -> Iterator[Tab]:
 
 def test_the_first_page_leads_to_the_verdict_its_cause_and_its_fix(tab: Tab, url: str) -> None:
     page = tab.open(url)
-    page.get_by_role("link").filter(has_text="dead").filter(has_text="finding").click()
+    page.get_by_role("link").filter(has_text="dead, since step 0").click()
 
     verdict = page.locator(".verdict")
     playwright.expect(verdict).to_contain_text("dead")
