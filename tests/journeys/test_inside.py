@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import selectors
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from chromium import CHROMIUM
 from forking import TORCH
 
 FORKED = TORCH
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 

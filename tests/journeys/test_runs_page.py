@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import sys
 import threading
@@ -15,11 +14,11 @@ import pytest
 
 from barograph.experiments.handle import catalog_at
 from barograph.experiments.judging import judged
+from chromium import CHROMIUM
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.many_runs import fill
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 playwright = pytest.importorskip("playwright.sync_api")
 uvicorn = pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

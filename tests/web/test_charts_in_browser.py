@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ import pytest
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
 from barograph.store.urls import store_from_url
+from chromium import CHROMIUM
 from diary import Diary
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 playwright = pytest.importorskip("playwright.sync_api")
 uvicorn = pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

@@ -1,4 +1,4 @@
-"""What happened to a job, and the end of its output, for people who look at it from elsewhere."""
+"""Events of a job and the end of its output, for the web UI."""
 
 from __future__ import annotations
 

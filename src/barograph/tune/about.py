@@ -1,4 +1,4 @@
-"""What a study used and why, in sentences."""
+"""Describes in sentences which models a study used, and why."""
 
 from __future__ import annotations
 

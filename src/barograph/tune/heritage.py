@@ -1,4 +1,4 @@
-"""What a study starts from: the trials of earlier studies."""
+"""Warm start: trials of earlier studies that a study begins with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Parent(Protocol):
 
     @property
     def spec(self) -> StudySpec:
-        """What it looked for."""
+        """Its space and objectives."""
         ...
 
     @property

@@ -29,7 +29,7 @@ class PassName:
 
     Attributes:
         loader: Description of its loader.
-        number: Number of that loader among those with the same description.
+        number: Index of the loader among those with the same description.
         begun: Number of earlier passes over it.
     """
 

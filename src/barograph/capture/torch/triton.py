@@ -113,7 +113,7 @@ def _reduce_group(
 def _groups(
     elements: list[torch.Tensor], histograms: Sequence[Histogram]
 ) -> dict[tuple[torch.dtype, Histogram], list[int]]:
-    """Return the tensors that share a kernel: those with the same type and histogram."""
+    """Group the tensors that one kernel can process: same type, same histogram."""
     groups: dict[tuple[torch.dtype, Histogram], list[int]] = {}
     for number, (tensor, histogram) in enumerate(zip(elements, histograms, strict=True)):
         small = histogram is Histogram.SAMPLED and tensor.numel() < SAMPLED_FROM

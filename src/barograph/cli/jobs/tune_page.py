@@ -34,7 +34,6 @@ from barograph.watch.figures import count, duration, figure
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 _SHOWN = 20
-_BEST = 10
 
 
 def start_typed(typed: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What may follow in an unfinished search, by its tokens up to the cursor."""
+"""Finds which syntax can come next in an unfinished search, from its tokens up to the cursor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNS = frozenset({"=", "==", "!=", "<>", "<", "<=", ">", ">=", "~", "=~"})
 
 
 class Expected(Enum):
-    """What may follow."""
+    """Syntax that can come next in a search."""
 
     CONDITION = auto()
     """A field, a function, `not` or a parenthesis."""
@@ -38,10 +38,10 @@ class Expected(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What may follow at the cursor, and what is typed of it.
+    """The syntax expected at the cursor, and the part of it that is already typed.
 
     Attributes:
-        expected: What may follow.
+        expected: Syntax that can come next.
         start: Position where the typed part begins.
         typed: The typed part, without quotes.
         field: Path of the field that is compared or typed; () if none.
@@ -107,7 +107,7 @@ class _Walk:
     """Follows the tokens of a search that may end anywhere.
 
     Attributes:
-        expected: What may follow the last token.
+        expected: Syntax that can come after the last token.
         field: The last field.
         begin: Position of the last field.
         is_open: Whether the last token belongs to a field that may continue.
