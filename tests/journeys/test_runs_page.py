@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,8 @@ import pytest
 
 from barograph.experiments.handle import catalog_at
 from barograph.experiments.judging import judged
-from chromium import CHROMIUM
+from chromium import CHROMIUM, served
+from chromium import browser as browser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.many_runs import fill
@@ -38,23 +37,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(root: Path) -> Iterator[str]:
     from barograph.web.app import application
 
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application([str(root)], hosts=["127.0.0.1"]), log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-    listening.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"])
-        yield browser
-        browser.close()
+    with served(application([str(root)], hosts=["127.0.0.1"])) as url:
+        yield url
 
 
 @pytest.fixture
