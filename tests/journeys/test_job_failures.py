@@ -99,4 +99,4 @@ def test_everything_that_is_wrong_with_a_job_is_said_before_anything_is_started(
     engine = jobs.end(jobs.start("barograph", "submit", "--engine", "lokal", "data/a.bin"))
     assert (engine.code, engine.err) == (2, 'barograph: There is no engine "lokal". Choose from local, ray.\n')
     assert not (jobs.folder / "barograph-runs").exists()
-    assert is_nothing_left(jobs)
+    jobs.wait_until(lambda: is_nothing_left(jobs), "nothing of the commands is left")
