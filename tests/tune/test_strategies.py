@@ -120,3 +120,13 @@ def test_hyperband_gives_most_trials_the_shortest_bracket() -> None:
     study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="hyperband", seed=1)
     brackets = [Hyperband(1).propose(study._history, number).origin.bracket for number in range(220)]
     assert [brackets.count(bracket) for bracket in range(3)] == pytest.approx([120, 60, 40], abs=20)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "bayesian", "grid"])
+def test_every_combination_that_constraints_allow_is_tried_once(strategy: str) -> None:
+    study = Study.create(None, {"a": (1, 5), "b": (1, 5), "c": ["x", "y"], "d": "1,2 if c=y"}, strategy=strategy,
+                         seed=1, constraints=["a < b"])
+    while (trial := study.ask()) is not None and len(study.trials) <= 30:
+        study.tell(trial, float(trial.parameters["a"]))
+    assert len(study.trials) == 10 * 3
+    assert study.over == "every combination was tried"

@@ -95,9 +95,14 @@ class TrialPlan:
         Raises:
             TuneError: The study does not train with jobs.
         """
-        if "spec" not in data:
+        if not is_plan(data):
             raise TuneError("The study tunes a Python function, not jobs. Continue it in Python.")
         return cls(**{**data, "spec": spec_from_json(data["spec"])})
+
+
+def is_plan(details: Mapping[str, Any]) -> bool:
+    """Return whether the details of a study are a `TrialPlan`: otherwise it tunes a Python function."""
+    return "spec" in details
 
 
 def _without(command: Sequence[str], absent: Set[str]) -> list[str]:

@@ -19,12 +19,12 @@ from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import objectives_from
-from barograph.tune.studies import create_study, open_study, study_root
+from barograph.tune.studies import create_study, found_study, study_root
 from barograph.tune.study import Study, check_same
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
-from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.trial_plan import TrialPlan, is_plan
 
 _LOOK_SECS = 0.5
 _SUBMISSION_SECS = 60.0
@@ -188,8 +188,7 @@ def tune_job(
         StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
     """
     home = home or JobsHome()
-    if StudyHome(home).has(name):
-        study = open_study(name, home)
+    if (study := found_study(name, home)) is not None:
         _check_unchanged(study, job, space_from(space, constraints), options, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
         if study.spec.completion.trials != trials:
@@ -218,8 +217,8 @@ def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
     Raises:
         StoreError: A store rejects the request.
     """
-    if "spec" not in study.spec.details:
-        return []  # it tunes a Python function
+    if not is_plan(study.spec.details):
+        return []
     plan, stopped = TrialPlan.from_json(study.spec.details), []
     for trial in study.running:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can

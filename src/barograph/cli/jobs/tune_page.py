@@ -28,7 +28,7 @@ from barograph.tune.studies import create_study, open_studies, open_study, study
 from barograph.tune.study import Study
 from barograph.tune.study_home import LONGEST
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, text_of
+from barograph.tune.trial_plan import TrialPlan, is_plan, text_of
 from barograph.tune.tuner import Tuner, stop_jobs
 from barograph.watch.figures import count, duration, figure
 
@@ -77,8 +77,8 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    is_of_jobs = "spec" in study.spec.details  # otherwise it tunes a Python function
-    _print_end(study, TrialPlan.from_json(study.spec.details) if is_of_jobs else None, printer, name=name)
+    plan = TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
+    _print_end(study, plan, printer, name=name)
     for sentence in study.about():
         printer.line(sentence)
 
