@@ -102,3 +102,10 @@ def test_a_refused_study_leaves_no_name(tmp_path: Path) -> None:
     with pytest.raises(TuneError):
         created(tmp_path, JobSpec(("train.py",)), strategy="best")
     assert StudyHome(JobsHome(tmp_path / "home")).names() == []
+
+
+def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(JobRefused, match=r"No script at nothere\.py"):
+        tune_job(Job(["nothere.py"]), SPACE, name="study", minimize=["loss"], home=JobsHome(tmp_path / "home"))
+    assert StudyHome(JobsHome(tmp_path / "home")).names() == []

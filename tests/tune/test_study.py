@@ -120,6 +120,18 @@ def test_values_of_the_user_are_no_points_of_the_grid() -> None:
     assert study.ask() is None
 
 
+def test_a_study_without_further_combinations_is_over_for_everybody(tmp_path: Path) -> None:
+    study = Study.create(tmp_path, {"n": [1, 2]}, strategy="grid", seed=1)
+    told(study, 1.0, 2.0)
+    assert Study.open(tmp_path).over == ""
+    assert study.ask() is None
+    again = Study.open(tmp_path)
+    assert again.over == "every combination was tried"
+    again.extend(Completion(trials=5))
+    assert again.ask() is None
+    assert again.over == "every combination was tried"
+
+
 def test_values_of_the_user_come_first() -> None:
     study = Study.create(None, X, strategy="random")
     study.give({"x": 0.25})

@@ -192,11 +192,15 @@ class Study:
             return self._ended
         found = reason_to_end(
             self.trials, self._history.ended, self.objective, self.spec.completion, secs=self.secs)
-        if not found and self._exhausted:
+        return found or self._end_of_strategy
+
+    @property
+    def _end_of_strategy(self) -> str:
+        if self._exhausted:
             return "every combination was tried"
-        if not found and self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
+        if self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
             return f"no improvement of {self.objective.name} is expected any more"
-        return found
+        return ""
 
     @property
     def best(self) -> Trial:
@@ -282,7 +286,11 @@ class Study:
                 "origin": asdict(proposal.origin), "given": int(bool(self._given)),
             }
 
-        return self.trials[-1] if self._note("asked", data) else None
+        if self._note("asked", data):
+            return self.trials[-1]
+        if not self._ended and (reason := self._end_of_strategy):
+            self.end(reason)  # stored, because only this process knows it
+        return None
 
     def add(
         self, parameters: Mapping[str, Any], values: Values | None = None, *, failed: str = "", stopped: str = "",
