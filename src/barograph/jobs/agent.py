@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 import shutil
 import signal
@@ -293,8 +292,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        cores = use.mean_cores()
-        return Trained(code, script.tail, was_asked, cores if math.isfinite(cores) else None)
+        return Trained(code, script.tail, was_asked, use.mean_cores())
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:

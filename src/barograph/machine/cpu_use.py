@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
@@ -31,15 +30,15 @@ class CpuUse:
         self._cores = cores or psutil.cpu_count() or 1
         self._begin = self._now(), self._used_secs(), self._idle_secs()
 
-    def mean_cores(self) -> float:
+    def mean_cores(self) -> float | None:
         """Return the mean number of cores used so far.
 
-        NaN if the machine had hardly an idle core: with more cores, they might have used more.
+        None if the machine had hardly an idle core: with more cores, they might have used more.
         """
         begin, used, idle = self._begin
         secs = self._now() - begin
         if secs <= 0 or (self._idle_secs() - idle) / (secs * self._cores) < _LEAST_IDLE:
-            return math.nan
+            return None
         return (self._used_secs() - used) / secs
 
 
