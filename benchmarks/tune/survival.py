@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from barograph.jobs.home import JobsHome
 from barograph.machine.marked import kill_marked
@@ -189,7 +191,7 @@ def _placed(folder: Path, place: str) -> Iterator[tuple[str, dict[str, str]]]:
     if place == "sqlite":
         yield root, {}
     elif place == "postgresql":
-        import pgserver
+        pgserver: Any = importlib.import_module("pgserver")
 
         # Not in a private folder: the server runs as a user of its own, where root starts it.
         with tempfile.TemporaryDirectory(prefix="barograph-postgresql-", ignore_cleanup_errors=True) as data:
