@@ -103,7 +103,7 @@ class Agent:
     ) -> None:
         self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
         self._layout = InstanceLayout(work)
-        self._events = EventLog(store, instance_folder(attempt, index))
+        self._events = EventLog(store, instance_folder(attempt, index), reads=False)
         self._patiently = patience or Patience()
         self._end_strays = end_strays
         self._end = EndRequest(self._events)
