@@ -198,6 +198,18 @@ def test_a_job_is_submitted_again_with_other_hyperparameters(jobs: Any) -> None:
     assert again.text == "['--lr', '0.2', '--seed', '2']\n"
 
 
+def test_a_job_outside_git_is_rerun_with_the_code_that_it_was_sent(jobs: Any) -> None:
+    jobs.write("helper.py", "LOSSES = [3.0, 2.0, 1.0]\n")
+    script = jobs.write("steps.py", "import barograph, helper\nrun = barograph.attach(explicit_steps=True)\n"
+                                    "for loss in helper.LOSSES:\n    run.step(loss)\n")
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "steps", "--wait", "steps.py"))
+    assert done.code == 0, done.err
+    script.unlink()
+    again = jobs.end(jobs.start("barograph", "rerun", "barograph-runs/steps"))
+    assert "barograph: identical. All " in again.err, again.err
+    assert again.code == 0
+
+
 def test_a_program_that_is_missing_and_a_directory_that_cannot_be_written_are_named(jobs: Any) -> None:
     missing = jobs.end(jobs.start("barograph", "submit", "nosuchprogram", "--lr", "1"))
     assert (missing.code, missing.err) == (2, 'barograph: Program not found: "nosuchprogram".\n')
