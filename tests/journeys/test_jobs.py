@@ -156,6 +156,24 @@ def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> N
     jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
 
 
+def test_jobs_of_a_killed_controller_are_adopted(jobs: Any) -> None:
+    assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == "No open jobs.\n"
+    jobs.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
+                          "while os.path.exists(sys.argv[2]):\n    time.sleep(0.05)\n")
+    jobs.write("hold", "")
+    name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
+    jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
+    (controller,) = jobs.wait_until(lambda: found if len(found := controllers(jobs)) == 1 else (), "there is one")
+    os.kill(controller, signal.SIGKILL)
+    assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == f"A new controller manages 1 job: {name}\n"
+    jobs.wait_until(lambda: controllers(jobs), "it runs")
+    (jobs.folder / "hold").unlink()
+    assert wait(jobs, name)[0] == 0
+    assert (jobs.folder / "starts").read_text() == "started "
+    wrong = jobs.end(jobs.start("barograph", "jobs", name))
+    assert (wrong.code, f'"{name}" is not "adopt". To show a job:' in " ".join(wrong.err.split())) == (2, True)
+
+
 def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_run(jobs: Any) -> None:
     jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
     cpus = str(os.cpu_count())
