@@ -25,7 +25,7 @@ from barograph.jobs.controller_process import (
 )
 from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.engines import engines
-from barograph.jobs.handover import ask_for_handover, is_asked, note_running
+from barograph.jobs.handover import ask_for_handover, is_asked, note_ended, note_running
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.keeping import Keeping
@@ -208,6 +208,7 @@ def main(path: str, *words: str) -> int:
         if lock.take():
             note_running(home)
             _manage(home, job, engine)
+            note_ended(home)
             lock.release()
             if is_asked(home):
                 return 0
