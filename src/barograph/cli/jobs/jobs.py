@@ -9,7 +9,7 @@ import typer
 
 def command(
     action: Annotated[
-        str | None, typer.Argument(metavar="[adopt]", help="adopt: take over the jobs of a killed controller, and "
+        str | None, typer.Argument(metavar="adopt", help="adopt: take over the jobs of a killed controller, and "
                                                            "list nothing.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List all jobs. Default: the newest 30.")] = False,

@@ -21,6 +21,7 @@ _COLUMNS = (
     Column("reason", prose=True, most=_REASON_CHARS),
 )
 _MOST = 30
+_NAMED = 5
 
 
 def print_jobs(*, everything: bool, as_json: bool) -> None:
@@ -54,8 +55,9 @@ def adopt(*, as_json: bool) -> None:
     elif not names:
         printer.line("No open jobs." if not is_new else "No open jobs. What killed ones left is being removed.")
     else:
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         printer.line(f"{'A new controller' if is_new else 'The controller runs and'} manages "
-                     f"{count(len(names), 'job')}: {', '.join(names)}")
+                     f"{count(len(names), 'job')}: {', '.join(names[:_NAMED])}{more}")
 
 
 def _row(report: JobReport) -> Sequence[Cell]:
