@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -186,6 +187,21 @@ def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_ru
         assert jobs.end(jobs.start("barograph", "stop", name)).code == 0
         code, ended = wait(jobs, name)
         assert (code, ended["phase"], ended["reason"]) == (79, "stopped", "Stopped: requested by the user.")
+    jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
+
+
+def test_a_job_whose_files_are_gone_is_forgotten_and_leaves_its_place_to_the_next(jobs: Any) -> None:
+    jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
+    cpus = str(os.cpu_count())
+    gone = submit(jobs, "--name", "gone", "--cpus", cpus, "slow.py")
+    jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", gone)).text, "it has begun")
+    after = submit(jobs, "--name", "after", "--cpus", cpus, "true")
+    shutil.rmtree(jobs.folder / "barograph-runs" / gone, ignore_errors=True)
+    assert report(jobs, gone)["reason"].startswith("Its files are gone. To forget the job:  barograph stop gone (")
+    stopped = jobs.end(jobs.start("barograph", "stop", gone))
+    assert (stopped.code, stopped.text) == (
+        0, "The files of gone are gone. Its processes are ended, and it is no longer listed.\n")
+    assert wait(jobs, after)[0] == 0
     jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
 
 

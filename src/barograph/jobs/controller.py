@@ -95,7 +95,10 @@ class Controller:
         self._has_decided = False
         self._care("leftovers of killed processes", self._remove_leftovers)
         self._care("kept instances", self._release_kept)
-        records = [record for record in self._home.all() if not record.over]
+        everything = self._home.all()
+        for name in self._jobs.keys() - {record.name for record in everything}:
+            self._care(name, self._jobs[name].abandon)
+        records = [record for record in everything if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
         for record in records:

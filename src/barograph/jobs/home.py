@@ -229,6 +229,11 @@ class JobsHome:
         (self.path / "secrets" / f"{record.name}.json").unlink(missing_ok=True)
         shutil.rmtree(self.work(record.name), ignore_errors=True)
 
+    def forget(self, name: str) -> None:
+        """Remove the record of a job; the controller ends its processes and removes its directories."""
+        for folder in ("jobs", "secrets"):
+            (self.path / folder / f"{name}.json").unlink(missing_ok=True)
+
     def _write(self, folder: str, name: str, data: object, *, replaces: bool) -> None:
         with self._mapped():
             self._write_mapped(self.path / folder / f"{name}.json", data, replaces=replaces)

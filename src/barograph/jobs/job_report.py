@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.errors import BarographError, DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
@@ -207,6 +207,9 @@ def _report(record: JobRecord | DamagedRecord) -> JobReport:
         return JobReport(record.name, str(record.path), None, "damaged", record.reason)
     try:
         return JobView(record.name, store_from_url(record.url)).report()
+    except NotARun:
+        return _unreadable(record, "unreadable", f"Its files are gone. To forget the job:  barograph stop "
+                                                 f"{record.name} ({record.url}).")
     except BarographError as error:
         return _unreadable(record, "damaged" if isinstance(error, DamagedChunk) else "unreadable", str(error))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
