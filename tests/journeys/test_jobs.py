@@ -98,6 +98,22 @@ def test_a_script_becomes_a_model_with_one_command(jobs: Any) -> None:
     jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
 
 
+def test_a_job_is_searchable_and_its_model_leads_back_to_its_data(jobs: Any) -> None:
+    jobs.write("digits/a.csv", "1,2\n")
+    jobs.write("read.py", "import os, sys\nwith open(os.environ['SM_MODEL_DIR'] + '/sum.txt', 'w') as file:\n"
+                          "    file.write(open(sys.argv[1] + '/a.csv').read())\n")
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "sum", "--data", "train=digits", "--tag", "kind=demo",
+                               "--wait", "read.py", "{data.train}", "--lr", "0.5"))
+    assert done.code == 0, done.err
+    steps = json.loads(jobs.end(jobs.start("barograph", "lineage", "model/sum.txt", "--direction", "up",
+                                           "--json")).out)
+    assert [(step["source_name"], step["relation"], step["target_name"]) for step in steps if
+            step["relation"] != "part_of"] == [
+        ("artifact model/sum.txt", "made_by", "run sum"), ("run sum", "read", "artifact train")]
+    found = jobs.end(jobs.start("barograph", "search", "params.lr = 0.5 and tags.kind = 'demo'"))
+    assert (found.code, found.text.splitlines()[1].split("\t")[0]) == (0, "sum"), found.text + found.err
+
+
 def test_the_reason_and_the_exit_code_of_a_failed_script_are_told(jobs: Any) -> None:
     jobs.write("bad.py", "import sys\nprint('begin')\nraise ValueError('no data')\n")
     done = jobs.end(jobs.start("barograph", "submit", "--name", "bad", "--wait", "bad.py"))
