@@ -24,6 +24,7 @@ from barograph.jobs.job_report import JobView, view_of
 from barograph.jobs.launchers import free_ports
 from barograph.jobs.state import JobState
 from barograph.machine.marked import kill_marked, marked_processes, program_of
+from barograph.tune.study import Study
 from journeys.conftest import Desk, Ended
 
 WAITING = """
@@ -227,6 +228,23 @@ def test_two_instances_train_together_and_resume_after_one_agent_was_killed(plac
     state = place.finish()
     assert (state.attempt, state.interruptions) == (1, 1)
     assert state.resumed_steps >= 6
+
+
+def test_a_study_trains_its_trials_on_the_nodes(place: Place) -> None:
+    place.desk.write("tuned.py", "import sys\nx = float(sys.argv[sys.argv.index('--x') + 1])\n"
+                                 "print(f'score: {1 - (x - 0.5) ** 2}', flush=True)\n")
+    ended = place.desk.end(place.desk.start(
+        "barograph", "tune", "tuned.py", "--engine", "ray", "--spot", "--vary", "x=0.1,0.4,0.8", "--strategy", "grid",
+        "--maximize", "score", "--metric", "score=score: ([0-9.]+)", "--parallel", "2", "--name", "onray", "--to",
+        place.desk.folder / "runs"))
+    assert ended.code == 0, ended.err
+    assert "score 0.99 with x=0.4" in ended.text
+    assert [str(trial.state) for trial in Study.open(place.desk.folder / "runs/studies/onray").trials] == [
+        "finished"] * 3
+    home = JobsHome(place.desk.environment["BAROGRAPH_HOME"])
+    place.desk.wait_until(lambda: all(record.over for record in home.all()), "the jobs were closed")
+    assert {record.engine for record in home.all()} == {"ray"}
+    assert len(home.all()) == 3
 
 
 def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -> None:

@@ -23,6 +23,8 @@ class History:
         self.space, self.objectives = space, tuple(objectives)
         self.trials: list[Trial] = []
         self.running: dict[int, Trial] = {}
+        self.ended: list[Trial] = []
+        """Those of `trials` that ended, in the order of their ends."""
         self.judged: list[tuple[Trial, int]] = []
         """Trials that ended and that models had predicted, with their index in `units`."""
         self.stopped: list[tuple[Trial, int]] = []
@@ -39,6 +41,7 @@ class History:
     def end(self, trial: Trial) -> None:
         """Take the end of a trial."""
         self.running.pop(trial.number, None)
+        self.ended.append(trial)
         if trial.origin.scores:
             self.judged.append((trial, self.ended_count))
         if trial.state is TrialState.STOPPED and trial.cause is not Cause.FINDING and trial.curve:

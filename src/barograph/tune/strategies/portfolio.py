@@ -58,8 +58,8 @@ class Portfolio:
         self._last = None
         data, losses = self._data(history, random)
         asked = history.ended_count + len(history.running)
-        if space.size() and len(self._seen) + len(history.running) >= space.size() and \
-                len(self._seen | data.running) >= space.size():
+        most = space.combinations
+        if most and len(self._seen) + len(history.running) >= most and len(self._seen | data.running) >= most:
             return None
         if asked < start_count(len(space)) or np.isfinite(losses).sum() < _LEAST_FINITE:
             return self._even(data, number)
