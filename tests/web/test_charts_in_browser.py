@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.origin import Origin
+from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
+from barograph.runs.state.origins import write_origin
 from barograph.store.urls import store_from_url
 from chromium import CHROMIUM, LONGEST_SECS
 from diary import Diary
@@ -269,3 +272,25 @@ _CELLS = """() => {
   return Array.from({ length: rows }, (_, row) => [0.02, 0.3, 0.55, 0.98].map((part) =>
     over(pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data)));
 }"""
+
+
+def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any, url: str, place: Path) -> None:
+    for number, (lr, losses) in enumerate(((0.1, [1.0, 1.0, 1.0]), (0.1, [3.0, 3.0]), (0.2, [5.0, math.nan, 5.0]))):
+        diary = _diary(place / f"grouped{number}")
+        for step, loss in enumerate(losses):
+            diary.step(step, {"loss:total": loss})
+        diary.ended()
+        write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": lr})))
+    page.goto(f"{url}#/compare?run=0/grouped0&run=0/grouped1&run=0/grouped2")
+
+    page.get_by_label("Group by").select_option("lr")
+
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    playwright.expect(chart).to_contain_text("lr = 0.1")
+    playwright.expect(chart).to_contain_text("dashed: only 1 of 2 runs")
+    playwright.expect(chart).to_contain_text("NaN in 1 run")
+    chart.locator(".plot").press("Home")
+    playwright.expect(chart).to_contain_text("± 1, n = 2")
+    page.get_by_label("Band").select_option("min to max")
+    playwright.expect(chart).to_contain_text("1 to 3, n = 2")
+    assert "group=params.lr" in page.url
