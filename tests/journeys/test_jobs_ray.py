@@ -253,7 +253,7 @@ def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     for process in place.controllers():
         process.kill()
-        process.wait(60)
+        process.wait(600)
     assert "run" in place.desk.end(place.desk.start("barograph", "jobs")).text
     state = place.finish()
     assert (state.attempt, state.interruptions) == (0, 0)
@@ -393,7 +393,7 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
         place.submit("--cpus", "2", "wait.py", ".").err
     for process in place.controllers():
         process.kill()
-        process.wait(60)
+        process.wait(600)
     assert place.desk.end(place.desk.start("barograph", "jobs")).code == 0
     assert place.finish().interruptions == 0
     assert marked_processes("BAROGRAPH_CLUSTER", "run@") == []

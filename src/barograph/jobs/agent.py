@@ -46,7 +46,7 @@ from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
-from barograph.jobs.patience import Patience
+from barograph.jobs.patience import Patience, full_reason
 from barograph.jobs.peers import Peers
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
@@ -104,11 +104,12 @@ class Agent:
     ) -> None:
         self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
         self._layout = InstanceLayout(work)
-        self._events = EventLog(store, instance_folder(attempt, index))
+        self._events = EventLog(store, instance_folder(attempt, index), reads=False)
         self._patiently = patience or Patience()
         self._end_strays = end_strays
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
+        self._patiently.tell = self._heartbeat.tell_full
         self._sync_at = self._store_at = 0.0
         self._secrets = Secrets(os.environ)
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
@@ -167,7 +168,7 @@ class Agent:
         except (Cancelled, DeliveryCancelled):
             return self._end.ended(None, "It was asked to end before the script started.")
         except StoreFull as error:
-            return Ended(Outcome.FAILED, None, f"{error} Free some space.")
+            return Ended(Outcome.FAILED, None, full_reason(error))
         except (JobError, SettingsError) as error:
             return Ended(Outcome.SCRIPT, None, str(error))
         except BarographError as error:
@@ -356,7 +357,9 @@ class Agent:
                 self._sync_at = now + _SYNC_SECS
                 reap_orphans()
                 sync.upload(is_stopping=self._end.asked.is_set)
-        except StoreError:
+        except StoreError as error:
+            if isinstance(error, StoreFull):
+                self._heartbeat.tell_full(full_reason(error))
             # What was not written is written later. Each try may take seconds, in which no notice is seen.
             self._store_at = time.monotonic() + _RETRY_SECS
 

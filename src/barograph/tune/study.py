@@ -74,6 +74,8 @@ class Study:
         self._confirmation: Confirmation | None = None
         self._secs = 0.0
         self._mark = self._clock.monotonic()
+        self.events, self.damaged = 0, 0
+        """Number of events that were read, and of those that are damaged."""
 
     @classmethod
     def create(
@@ -443,7 +445,9 @@ class Study:
 
     def _take_one(self, event: Event) -> None:
         data = event.data
+        self.events += 1
         if event.kind == DAMAGED:
+            self.damaged += 1
             return
         if (secs := float(data.get("secs", 0.0))) > self._secs:
             self._secs, self._mark = secs, self._clock.monotonic()

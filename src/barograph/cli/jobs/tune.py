@@ -10,7 +10,8 @@ import typer.core
 
 from barograph.cli.jobs import submit
 
-_NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial")
+_NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
+                "live")
 _DEFAULT = "start"
 
 
