@@ -454,3 +454,8 @@ def test_constraints_that_nothing_meets_are_refused_at_once(tmp_path: Path, stra
 def test_a_grid_between_whose_points_the_constraints_lie_is_refused() -> None:
     with pytest.raises(BadSpace, match="A range has 5 values in the grid"):
         Study.create(None, {"b": (0.0, 1.0)}, strategy="grid", constraints=["b > 0.3", "b < 0.4"])
+
+
+def test_the_failure_of_the_only_trial_is_said_plainly() -> None:
+    with pytest.raises(TuneError, match=r"^The only trial failed with: ZeroDivisionError"):
+        tune(lambda parameters: 1 // 0, X, strategy="random", trials=1)

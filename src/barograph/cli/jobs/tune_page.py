@@ -26,7 +26,7 @@ from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
-from barograph.tune.study_home import LONGEST
+from barograph.tune.study_home import new_study_name
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan, text_of
 from barograph.tune.tuner import Tuner, stop_jobs
@@ -43,7 +43,7 @@ def start_typed(typed: Mapping[str, Any]) -> None:
         options, spec = autotuned(options, spec)
     check_objectives(options)
     home = JobsHome()
-    name = options.get("name") or f"{spec.title[:LONGEST - 5]}-{os.urandom(2).hex()}"
+    name = options.get("name") or new_study_name(spec.title)
     plan = TrialPlan(
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
