@@ -112,6 +112,17 @@ def test_a_running_study_is_stopped_from_another_shell(jobs: Any) -> None:
     assert [(trial["state"], trial["cause"]) for trial in trials] == [("stopped", "user")] * 2
 
 
+def test_a_study_ends_at_its_cost(jobs: Any) -> None:
+    jobs.write("train.py", BOWL)
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1..0.4", *METRIC, "--price", "1000000",
+                                "--max-cost", "1", "--jobs", "9", "--name", "dear"))
+    assert ended.code == 0, ended.err
+    found = shown(jobs, "dear")
+    assert len(found["trials"]) == 1
+    assert found["trials"][0]["cost"] > 1
+    assert "(limit 1)" in found["over"]
+
+
 DIVERGES = """
 import argparse
 import torch

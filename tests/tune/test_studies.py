@@ -122,3 +122,20 @@ def test_a_name_that_cannot_be_stored_is_an_error_and_no_study(tmp_path: Path) -
 @pytest.mark.parametrize("title", ["my script (1)", "-x", "..", "", "a" * 80])
 def test_every_script_gives_a_name_of_a_study(title: str) -> None:
     check_study_name(new_study_name(title))
+
+
+def test_a_study_starts_from_up_to_five_others_by_name(tmp_path: Path) -> None:
+    for number in range(5):
+        study = created(tmp_path, JobSpec(("train.py",)), name=f"parent-{number}")
+        trial = study.ask()
+        assert trial is not None
+        study.tell(trial, float(number))
+    names = [f"parent-{number}" for number in range(5)]
+    child = created(tmp_path, JobSpec(("train.py",)), name="child", parent=names)
+    assert len(Study.open(tmp_path / "runs/studies/child").heritage.trials) == 5
+    assert child.trials == []
+    for options in ({"parent": [*names, "child"]}, {"parent": ["nobody"]},
+                    {"parent": names, "minimize": [], "maximize": ["loss"]}):
+        with pytest.raises(BarographError):
+            created(tmp_path, JobSpec(("train.py",)), name="refused", **options)
+    assert "refused" not in StudyHome(JobsHome(tmp_path / "home")).names()
