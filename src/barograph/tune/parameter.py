@@ -289,7 +289,7 @@ def domain_from_text(text: str) -> Domain:
 
 def builtin(value: Any) -> Any:
     """Return a scalar of NumPy, or of a library like it, as a value of Python; others as they are."""
-    if isinstance(value, int | float | str) or not hasattr(value, "item") or getattr(value, "ndim", 1):
+    if isinstance(value, int | float | str) or getattr(value, "ndim", None) != 0:
         return value
     return value.item()
 

@@ -91,8 +91,9 @@ class Stopping:
     warmup_trials: int = 5
 
     def __post_init__(self) -> None:
-        if isinstance(self.rules, str):
-            object.__setattr__(self, "rules", (self.rules,))
+        rules: Any = self.rules
+        if isinstance(rules, str):
+            object.__setattr__(self, "rules", (rules,))
         for rule in self.rules:
             if rule not in RULES:
                 raise TuneError(f'There is no rule "{rule}" that stops trials. {nearest(rule, RULES)}')
