@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,13 +100,19 @@ if count == 0:
     assert view_of("spot-000", home).report().interruptions == 1
 
 
-def test_a_running_study_is_stopped_from_another_shell(jobs: Any) -> None:
+def test_a_study_is_interrupted_resumed_and_stopped_from_another_shell(jobs: Any) -> None:
     jobs.write("train.py", 'import time\nprint("score: 0.5", flush=True)\ntime.sleep(3600)\n')
     tuner = jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1..0.4", *METRIC, "--parallel", "2", "--name",
                        "long")
     home = JobsHome(jobs.environment["BAROGRAPH_HOME"])
     jobs.wait_until(lambda: len([1 for record in home.all() if view_of(record.name, home).report().doing == "training"]
                                 ) == 2, "two trials train")
+    tuner.send_signal(signal.SIGINT)
+    interrupted = jobs.end(tuner)
+    assert interrupted.code == 130
+    assert "the study continues with  barograph tune resume long" in interrupted.err
+    tuner = jobs.start("barograph", "tune", "resume", "long", stderr=subprocess.PIPE)
+    jobs.read_until(tuner.stderr, b"trial 1 started")
     said = jobs.end(jobs.start("barograph", "tune", "stop", "long"))
     assert "Stopping long and 2 jobs." in said.text
     assert jobs.end(tuner).code == 1
