@@ -142,15 +142,15 @@ class JobView:
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(beats, key=lambda beat: beat.step, default=None)
         doing = self._what_it_does() if runs else ""
-        beat = self._beat() if runs else {}
+        said = self._beat() if runs else {}
         downloads = doing == "downloading"
         return JobReport(
-            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(beat),
+            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(said),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, int(beat.get("done_bytes", 0)) if downloads else 0,
-            int(beat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
+            state.exit_code, state.users_fault, int(said.get("done_bytes", 0)) if downloads else 0,
+            int(said.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
 
     def _why_it_waits(self, beat: Mapping[str, Any]) -> str:
         """Return why the first instance waits, as it says itself, or cannot say because nothing more can be written."""
