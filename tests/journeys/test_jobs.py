@@ -197,7 +197,7 @@ def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_ru
     first = submit(jobs, "--name", "first", "--cpus", cpus, "slow.py")
     second = submit(jobs, "--name", "second", "--cpus", cpus, "slow.py")
     jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", first)).text, "it has begun")
-    waiting = report(jobs, second)
+    waiting = jobs.wait_until(lambda: found if (found := report(jobs, second))["reason"] else None, "it has a reason")
     assert (waiting["phase"], waiting["reason"]) == ("queued", f"Waits for {cpus} of {cpus} CPUs; 0 are free.")
     for name in (second, first):
         assert jobs.end(jobs.start("barograph", "stop", name)).code == 0

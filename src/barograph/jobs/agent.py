@@ -56,6 +56,7 @@ from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
+from barograph.machine.cpu_use import CpuUse
 from barograph.machine.host import interface_of
 from barograph.machine.marked import kill_unmarked_below
 from barograph.processes.command import Command
@@ -236,7 +237,7 @@ class Agent:
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:
-            self._note("uploading", waits_for_room=code == 0)
+            self._note("uploading", waits_for_room=code == 0, cores=trained.cores)
             if code == 0 and not self._end.asked.is_set():
                 # What the script left running may write to its outputs.
                 limits.end_leftovers()
@@ -263,6 +264,7 @@ class Agent:
     ) -> Trained:
         """Run the script."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
+        use = CpuUse()
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         begin: Callable[[], object] | None = None
         if self._index == 0:
@@ -291,7 +293,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return Trained(code, script.tail, was_asked)
+        return Trained(code, script.tail, was_asked, use.mean_cores())
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:

@@ -99,6 +99,9 @@ def _own(
     patience: Annotated[
         int | None, typer.Option(help="End after this many trials without an improvement of 1%.")
     ] = None,
+    convergence: Annotated[
+        bool | None, typer.Option("--convergence", help="End when the model of the search expects no improvement.")
+    ] = None,
     parent: Annotated[
         list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "
                                                              "data and model. Repeatable, up to 5.")

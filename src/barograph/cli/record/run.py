@@ -108,7 +108,7 @@ def command(
     probe: Annotated[
         int | None,
         typer.Option(metavar="SAMPLES", help="At each evaluation, store the outputs of one layer for this many samples "
-                                             "of the evaluation data. PyTorch only. More options: [probe] in the "
+                                             "of the evaluation data (PyTorch, Keras). More options: [probe] in the "
                                              "settings file."),
     ] = None,
     probe_layer: Annotated[
