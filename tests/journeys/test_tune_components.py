@@ -21,7 +21,7 @@ from barograph.jobs.algorithms.registry import algorithms
 from barograph.jobs.home import JobsHome
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
 from barograph.jobs.job_report import view_of
 from barograph.machine.marked import kill_marked
 from barograph.store.urls import store_from_url
@@ -129,6 +129,9 @@ def test_a_study_ends_at_its_cost(jobs: Any) -> None:
     assert len(found["trials"]) == 1
     assert found["trials"][0]["cost"] > 1
     assert "(limit 1)" in found["over"]
+    store = store_from_url((jobs.folder / "barograph-runs/dear-000").as_uri())
+    (stored,) = [event for event in EventLog(store, instance_folder(0, 0)).new() if event.kind == "uploading"]
+    assert stored.data["cores"] is None or 0 < stored.data["cores"] < 2, "for packing; None on a busy machine"
 
 
 DIVERGES = """
