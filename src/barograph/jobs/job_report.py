@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.errors import BarographError, DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
@@ -19,8 +20,12 @@ from barograph.runs.format.metadata import unsealed
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
+from barograph.store.failures import NO_SPACE
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_ROOM_BYTES = 4096
+"""A disk with less has no room for an event."""
 _DOING = ("preparing", "downloading", "training", "uploading")
 
 
@@ -133,26 +138,34 @@ class JobView:
         runs = state.phase in (Phase.RUNNING, Phase.STOPPING)
         trained = state.trained_secs + (max(0.0, now - state.since_unix) if runs else 0.0)
         ended = state.since_unix if state.phase.is_over else math.nan
-        beats = [beat for worker in workers_of(self.store, state.attempt)
+        workers = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
-        lead = max(beats, key=lambda beat: beat.step, default=None)
+        lead = max(workers, key=lambda worker: worker.step, default=None)
+        doing = self._what_it_does() if runs else ""
+        heartbeat = self._heartbeat() if runs else {}
+        downloads = doing == "downloading"
         return JobReport(
-            self.name, self.store.url, state.phase, self._what_it_does() if runs else "", state.reason,
+            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(heartbeat),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))
+            state.exit_code, state.users_fault, int(heartbeat.get("done_bytes", 0)) if downloads else 0,
+            int(heartbeat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
 
-    def _downloaded(self) -> tuple[int, int]:
-        """Return how much of the data has arrived at the first instance, and how much there is."""
-        if self._word != "downloading":
-            return 0, 0
+    def _why_it_waits(self, heartbeat: Mapping[str, Any]) -> str:
+        """Return why the first instance waits; from its heartbeat, or because the disk is too full to write one."""
+        if waiting := str(heartbeat.get("waiting", "")):
+            return waiting
+        is_full = isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES
+        return f"{NO_SPACE} Free some space ({self.store.url})." if is_full and heartbeat else ""
+
+    def _heartbeat(self) -> Mapping[str, Any]:
+        """Return the heartbeat of the first instance; nothing before its first one."""
         name = f"{instance_folder(self.state.attempt, 0)}/{NOW}"
         try:
-            body = unsealed(self.store.get(name), name)
+            return unsealed(self.store.get(name), name)
         except (ObjectNotFound, DamagedChunk):
-            return 0, 0
-        return int(body.get("done_bytes", 0)), int(body.get("total_bytes", 0))
+            return {}
 
     def _bill(self, now_unix: float, steps: int) -> Bill | None:
         state, spec = self.state, self.submission.spec
@@ -196,6 +209,9 @@ def _report(record: JobRecord | DamagedRecord) -> JobReport:
         return JobReport(record.name, str(record.path), None, "damaged", record.reason)
     try:
         return JobView(record.name, store_from_url(record.url)).report()
+    except NotARun:
+        return _unreadable(record, "unreadable", f"Its files are gone. To forget the job:  barograph stop "
+                                                 f"{record.name} ({record.url}).")
     except BarographError as error:
         return _unreadable(record, "damaged" if isinstance(error, DamagedChunk) else "unreadable", str(error))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
