@@ -20,7 +20,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
-LONGEST_SECS = 60.0
+LONGEST_SECS = 300.0
 playwright.expect.set_options(timeout=LONGEST_SECS * 1000)
 
 
@@ -65,20 +65,19 @@ class Tab:
         self.page.goto(address)
         return self.page
 
+    def settled(self, address: str) -> Any:
+        """Open an address and wait until everything that it asks for is there."""
+        self.page.goto("about:blank")
+        self.page.goto(address)
+        playwright.expect(self.page.locator("main[aria-busy=false]")).to_be_visible()
+        return self.page
+
     def until(self, happened: Callable[[], bool], what: str = "it") -> None:
         """Let the page go on until something has happened."""
         deadline = time.monotonic() + LONGEST_SECS
         while not happened():
             assert time.monotonic() < deadline, f"{what} not in time"
             self.page.wait_for_timeout(20)
-
-
-def settled(tab: Tab, address: str) -> Any:
-    """Open an address and wait until everything that it asks for is there."""
-    tab.open("about:blank")
-    page = tab.open(address)
-    playwright.expect(page.locator("main[aria-busy=false]")).to_be_visible()
-    return page
 
 
 def fits(page: Any) -> bool:

@@ -18,7 +18,7 @@ from barograph.tune.trial import Cause
 from barograph.tune.trial_plan import TrialPlan
 from barograph.web.app import application
 from barograph.web.tokens import Role, Token
-from chromium import AXE, HOSTILE, Tab, fits, needs_chromium, playwright, served, settled, violations
+from chromium import AXE, HOSTILE, Tab, fits, needs_chromium, playwright, served, violations
 from chromium import browser as browser
 from web_client import recorded
 
@@ -84,7 +84,7 @@ def tab(browser: Any) -> Iterator[Tab]:
 
 
 def test_a_study_says_what_it_found_and_links_its_trials(tab: Tab, url: str) -> None:
-    page = settled(tab, f"{url}#/studies")
+    page = tab.settled(f"{url}#/studies")
     playwright.expect(page.get_by_role("row", name="broken")).to_contain_text("is damaged")
     page.get_by_role("link", name="digits").click()
 
@@ -104,7 +104,7 @@ def test_a_study_says_what_it_found_and_links_its_trials(tab: Tab, url: str) -> 
 
 
 def test_trials_are_sorted_and_the_order_is_in_the_address(tab: Tab, url: str, browser: Any) -> None:
-    page = settled(tab, f"{url}#/study/0/studies/digits")
+    page = tab.settled(f"{url}#/study/0/studies/digits")
     table = page.get_by_role("region", name="9 trials")
     names = table.get_by_role("rowheader")
 
@@ -120,8 +120,8 @@ def test_trials_are_sorted_and_the_order_is_in_the_address(tab: Tab, url: str, b
     playwright.expect(page.get_by_role("region", name="Trial 8", exact=True)).to_contain_text("diverged: loss 0.8")
 
     other = Tab(browser)
-    settled(other, page.url)
-    assert other.page.locator("main").inner_text() == settled(tab, page.url).locator("main").inner_text()
+    other.settled(page.url)
+    assert other.page.locator("main").inner_text() == tab.settled(page.url).locator("main").inner_text()
     over_time = other.page.get_by_role("group", name="x axis").get_by_role("button", name="Time")
     playwright.expect(over_time).to_have_attribute("aria-pressed", "true")
     playwright.expect(other.page.get_by_label("Parameter of the x axis")).to_have_value("width")
@@ -129,7 +129,7 @@ def test_trials_are_sorted_and_the_order_is_in_the_address(tab: Tab, url: str, b
 
 
 def test_the_charts_are_drawn_where_the_values_are(tab: Tab, url: str) -> None:
-    page = settled(tab, f"{url}#/study/0/studies/digits")
+    page = tab.settled(f"{url}#/study/0/studies/digits")
     chart = page.get_by_role("img", name="Best loss so far over 9 trials")
     playwright.expect(chart).to_be_visible()
     # The line of the best goes down to the lowest value, 3% above the lower edge of the plot; its dot to 0.6%.
@@ -157,7 +157,7 @@ def test_a_trial_appears_when_it_ends_and_nothing_else_changes(tab: Tab, url: st
                          minimize="loss", trials=20)
     for value in (3.0, 2.0, 2.5, 2.7, 2.9):
         study.tell(study.ask(), value)
-    page = settled(tab, f"{url}#/study/0/studies/live?trial=1&sort=trial")
+    page = tab.settled(f"{url}#/study/0/studies/live?trial=1&sort=trial")
     playwright.expect(page.get_by_text("Trial 1 is the best of 5")).to_be_visible()
 
     trial = study.ask()
@@ -170,7 +170,7 @@ def test_a_trial_appears_when_it_ends_and_nothing_else_changes(tab: Tab, url: st
 
 
 def test_hostile_names_and_reasons_are_only_text(tab: Tab, url: str) -> None:
-    page = settled(tab, f"{url}#/study/0/studies/hostile?trial=1")
+    page = tab.settled(f"{url}#/study/0/studies/hostile?trial=1")
     playwright.expect(page.get_by_role("region", name="Trial 1", exact=True)).to_contain_text(HOSTILE)
     page.set_viewport_size({"width": 390, "height": 800})
     tab.until(partial(fits, page), "it fits into 390 pixels:")
@@ -184,26 +184,26 @@ def test_studies_are_for_everyone_in_every_state(tab: Tab, browser: Any, url: st
     dark = Tab(browser, color_scheme="dark")
     for state in ("#/studies", "#/study/0/studies/digits?trial=8", "#/study/0/studies/front", "#/study/0/studies/empty",
                   "#/study/0/studies/broken", "#/study/0/nothing", "#/study/9/nothing"):
-        page = settled(tab, f"{url}{state}")
+        page = tab.settled(f"{url}{state}")
         assert violations(page) == [], state
         for width in (640, 390, 1280):
             page.set_viewport_size({"width": width, "height": 800})
             tab.until(partial(fits, page), f"{state} fits into {width} pixels:")
-        assert violations(settled(dark, f"{url}{state}"), "color-contrast") == [], state
+        assert violations(dark.settled(f"{url}{state}"), "color-contrast") == [], state
     dark.context.close()
 
 
 def test_states_without_trials_say_so(tab: Tab, url: str) -> None:
-    page = settled(tab, f"{url}#/study/0/studies/empty")
+    page = tab.settled(f"{url}#/study/0/studies/empty")
     playwright.expect(page.get_by_text("No trial has started yet.")).to_be_visible()
-    page = settled(tab, f"{url}#/study/0/studies/broken")
+    page = tab.settled(f"{url}#/study/0/studies/broken")
     playwright.expect(page.get_by_role("alert")).to_contain_text("is damaged")
-    page = settled(tab, f"{url}#/study/0/nothing")
+    page = tab.settled(f"{url}#/study/0/nothing")
     playwright.expect(page.get_by_role("alert")).to_contain_text("There is no study")
 
 
 def test_a_trial_is_found_by_keyboard_alone(tab: Tab, url: str) -> None:
-    page = settled(tab, f"{url}#/now")
+    page = tab.settled(f"{url}#/now")
     page.keyboard.press("Control+k")
     page.keyboard.type("digits studies")
     playwright.expect(page.get_by_role("option")).to_have_count(1)
@@ -235,7 +235,7 @@ def test_many_trials_are_few_rows(tab: Tab, url: str, root: Path) -> None:
     study = Study.create(root / "studies" / "many", {"x": (0.0, 1.0)}, strategy="random", seed=1, minimize="loss")
     for number in range(400):
         study.add({"x": number / 400}, number / 400)
-    page = settled(tab, f"{url}#/study/0/studies/many?sort=trial")
+    page = tab.settled(f"{url}#/study/0/studies/many?sort=trial")
     table = page.get_by_role("region", name="400 trials")
     playwright.expect(table.get_by_role("rowheader").first).to_have_text("★ 0")
     assert table.get_by_role("rowheader").count() < 60

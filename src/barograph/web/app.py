@@ -23,6 +23,7 @@ from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.grouping import grouping_routes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
@@ -90,6 +91,7 @@ def application(
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, catalogs, clock).routes(),
               *charting_routes(opened),
+              *grouping_routes(opened, catalogs),
               *edit_routes(places, catalogs, clock),
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),

@@ -13,6 +13,7 @@ from barograph.jobs.job_report import JobReport
 from barograph.model.finding import Evidence, Finding
 from barograph.model.manifest import Heartbeat
 from barograph.model.origin import Origin
+from barograph.queries.bands import Band
 from barograph.queries.chart import ChartLine
 from barograph.queries.chart_names import ChartList, Tree
 from barograph.queries.classes import Classes
@@ -106,6 +107,22 @@ class RunLines:
     lines: tuple[ChartLine, ...]
     missing: tuple[str, ...]
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Lines of groups of runs, and what is wrong with runs that cannot be read, by key."""
+
+    groups: tuple[tuple[Band, ...], ...]
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What runs can be grouped by, and the group of each run."""
+
+    choices: tuple[str, ...]
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +237,9 @@ SHAPES: Mapping[str, type | Shape] = {
         "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
     }, optional=frozenset({"mean_at", "means", "mean_counts"})),
     "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})),
+    "Band": Shape(Band, {"at": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
+                         **dict.fromkeys(("mean", "error", "least", "greatest"), tuple[Finite | None, ...])}),
+    "Bands": Bands, "Grouping": Grouping,
     "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,

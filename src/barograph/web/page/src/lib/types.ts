@@ -13,6 +13,28 @@ export type ActionTaken = {
   done: boolean;
 };
 
+/** A line of a group of runs. */
+export type Band = {
+  name: string;
+  mode: string;
+  runs: number;
+  at: number[];
+  mean: (number | null)[];
+  error: (number | null)[];
+  least: (number | null)[];
+  greatest: (number | null)[];
+  counts: number[];
+  nonfinite: number;
+  nonfinite_at: [number, number][];
+  columns: boolean;
+};
+
+/** Lines of groups of runs, and what is wrong with runs that cannot be read, by key. */
+export type Bands = {
+  groups: Band[][];
+  problems: Record<string, string>;
+};
+
 /** The best trial of a study, and how to use it. */
 export type BestTrial = {
   trial: number;
@@ -250,6 +272,12 @@ export type Gauge = {
   last: Value;
   secs: Value[];
   values: Value[];
+};
+
+/** What runs can be grouped by, and the group of each run. */
+export type Grouping = {
+  choices: string[];
+  groups: string[];
 };
 
 /** Hardware of the machine. */
