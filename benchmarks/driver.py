@@ -45,6 +45,7 @@ from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
 from benchmarks.replay import driver as replay
+from benchmarks.studio import driver as studio
 from benchmarks.tables import heading, note, progress
 from benchmarks.variants import VARIANTS
 
@@ -224,6 +225,19 @@ def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_studio(choice: argparse.Namespace) -> dict[str, Any]:
+    """The web UI in Chromium, beside those of other tools."""
+    heading("Web UI in Chromium")
+    effort = studio.QUICK if choice.quick else studio.Effort()
+    try:
+        report = studio.measure_studio(replace(effort, rounds=choice.rounds or effort.rounds))
+    except FileNotFoundError as error:
+        note(f"not measured: {error}")
+        return {}
+    studio.show_studio(report)
+    return report
+
+
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether reruns of the examples are identical to the last bit."""
     return _reported(choice, "Rerunning the examples", rerun, rerun.measure_rerun, rerun.print_rerun)
@@ -314,6 +328,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "job-checkpoints": measure_job_checkpoints,
     "job-data": measure_job_data,
     "job-survival": measure_job_survival,
+    "studio": measure_studio,
     "weights": measure_weights,
     "networks": measure_networks,
 }
