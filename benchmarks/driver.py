@@ -47,6 +47,7 @@ from benchmarks.processes import WorkerFailed
 from benchmarks.replay import driver as replay
 from benchmarks.studio import driver as studio
 from benchmarks.tables import heading, note, progress
+from benchmarks.tune import driver as tune
 from benchmarks.variants import VARIANTS
 
 
@@ -225,19 +226,6 @@ def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
-def measure_studio(choice: argparse.Namespace) -> dict[str, Any]:
-    """The web UI in Chromium, beside those of other tools."""
-    heading("Web UI in Chromium")
-    effort = studio.QUICK if choice.quick else studio.Effort()
-    try:
-        report = studio.measure_studio(replace(effort, rounds=choice.rounds or effort.rounds))
-    except FileNotFoundError as error:
-        note(f"not measured: {error}")
-        return {}
-    studio.show_studio(report)
-    return report
-
-
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether reruns of the examples are identical to the last bit."""
     return _reported(choice, "Rerunning the examples", rerun, rerun.measure_rerun, rerun.print_rerun)
@@ -272,6 +260,24 @@ def measure_job_survival(choice: argparse.Namespace) -> dict[str, Any]:
         effort = replace(effort, trainings=choice.rounds, cleanups=choice.rounds, on_ray=0)
     report = job_survival.measure_job_survival(effort, seed=choice.seed, only=choice.survival)
     job_survival.print_job_survival(report)
+    return report
+
+
+def measure_tune(choice: argparse.Namespace) -> dict[str, Any]:
+    """How good and how fast the search of a study is, compared with other searches."""
+    heading("Tuning")
+    return tune.measure_tune(tune.QUICK if choice.quick else tune.FULL)
+
+
+def measure_studio(choice: argparse.Namespace) -> dict[str, Any]:
+    """The web UI in a browser, compared with other tools."""
+    heading("The web UI in Chromium")
+    effort = studio.QUICK if choice.quick else studio.Effort()
+    try:
+        report = studio.measure_studio(replace(effort, rounds=choice.rounds or effort.rounds))
+    except FileNotFoundError as error:
+        raise WorkerFailed(str(error)) from error
+    studio.show_studio(report)
     return report
 
 
@@ -328,6 +334,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "job-checkpoints": measure_job_checkpoints,
     "job-data": measure_job_data,
     "job-survival": measure_job_survival,
+    "tune": measure_tune,
     "studio": measure_studio,
     "weights": measure_weights,
     "networks": measure_networks,

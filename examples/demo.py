@@ -39,10 +39,25 @@ def train(name, *arguments):
     return barograph.open(place), code
 
 
+def links_in_studio():
+    """Serve the runs until nobody has looked at them for half an hour; return the links to them."""
+    process = subprocess.Popen([sys.executable, "-m", "barograph.web.beside", str((RUNS / "faulty").resolve())],
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    said = process.stderr.readline().strip()
+    page, found, faulty = said.partition("studio at ")[2].partition("#/run/")
+    if not found:
+        return said
+    healthy = f"{faulty.removesuffix('faulty')}healthy"
+    return (f"The faulty run:  {page}#/run/{faulty}\nThe healthy run: {page}#/run/{healthy}\n"
+            f"Both:            {page}#/compare?run={healthy}&run={faulty}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault", choices=sorted(TELLTALES), default="dead-relu", help="what to plant")
     parser.add_argument("--epochs", type=int, default=40, help="of each training")
+    parser.add_argument("--studio", action=argparse.BooleanOptionalAction, default=sys.stdout.isatty(),
+                        help="serve the two runs in the web UI at the end; default: if this is a terminal")
     args = parser.parse_args()
 
     print("1. A healthy training: nothing should be found.")
@@ -69,6 +84,8 @@ def main():
           f"({secs:.1f} s of training instead of {whole_secs:.1f} s).")
     here = os.path.relpath(Path(sys.executable).with_name("barograph"))
     print(f"\nLook at it yourself:\n\n$ {here} show {RUNS / 'faulty'}\n$ {here} studio {RUNS}")
+    if args.studio:
+        print(f"\n{links_in_studio()}")
     return 0 if all(checks.values()) else 1
 
 

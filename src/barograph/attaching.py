@@ -73,9 +73,10 @@ def attach(
         source: Returns the name of a sample, such as its file, given its index in the data set; used by the data trace.
             None: the data set's own `source(index)`, or its list of paths.
         studio: Print a link to the run in the web UI, which starts if none serves the place of the run.
-        probe: Samples whose layer outputs are stored at each evaluation (PyTorch): a number, which takes the first ones
-            of the evaluation data, or a table with the entries of `[probe]`. Or the samples: a tensor, a pair of inputs
-            and targets, or a loader; they take a forward pass of their own at each evaluation. None: off.
+        probe: Samples whose layer outputs are stored at each evaluation (PyTorch, Keras): a number, which takes the
+            first ones of the evaluation data, or a table with the entries of `[probe]`. Or the samples: a tensor or
+            array, a pair of inputs and targets, or in PyTorch a loader; they take a forward pass of their own at each
+            evaluation. None: off.
         settings: Any field of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
             `on_finding="stop"`, `strict=True`, …
 

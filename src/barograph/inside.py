@@ -107,13 +107,13 @@ def saliency(run: Any, identity: str, *, method: str = "", most_maps: int = _sal
 def explain(
     model: Any, inputs: Any, classes: Any = None, *, method: str = "integrated-gradients"
 ) -> NDArray[np.float32]:
-    """Return saliency maps of any samples, of a PyTorch model in memory: one loaded from a checkpoint, for example.
+    """Return saliency maps of any samples, of a model in memory: one loaded from a checkpoint, for example.
 
     The model is called in eval mode. Its weights, gradients and modes, and all random generators, stay as they are.
 
     Args:
-        model: Module that returns one row of class scores per sample.
-        inputs: Samples, a floating-point tensor on the device of the model.
+        model: PyTorch module, Keras model, or function of JAX that returns one row of class scores per sample.
+        inputs: Samples, floating-point: a tensor on the device of the model, or an array.
         classes: Class of each sample whose score is explained. None: the predicted one.
         method: "gradient-input", "smoothgrad" or "integrated-gradients".
 
@@ -131,7 +131,16 @@ def explain(
         >>> explain(model, torch.tensor([[1.0, 2.0]])).tolist()
         [[0.0, 6.0]]
     """
-    # Loads torch, which readers of runs do not need.
+    # Each loads its framework, which readers of runs do not need.
+    kinds = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    if "keras" in kinds:
+        from barograph.capture.keras.probe import explained as of_keras
+
+        return of_keras(model, inputs, classes, method)
+    if "torch" not in kinds and callable(model):
+        from barograph.capture.jax.probe import explained as of_jax
+
+        return of_jax(model, inputs, classes, method)
     from barograph.capture.torch.saliency import explained
 
     return explained(model, inputs, classes, method)

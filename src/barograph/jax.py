@@ -21,7 +21,7 @@ from barograph.capture.jax.program import Compiled
 from barograph.capture.jax.step import ObservedStep, Options
 from barograph.model.key import Kind, kind_from_name
 
-__all__ = ["gradients", "observe", "predictions", "record"]
+__all__ = ["gradients", "observe", "predictions", "probe", "record"]
 
 _Tree = TypeVar("_Tree")
 
@@ -112,6 +112,26 @@ def predictions(labels: Any, predictions: Any, name: str = "predictions") -> Non
         in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(predictions))
         in_rows = in_rows or jnp.issubdtype(array.dtype, jnp.floating)
         mark(array.argmax(-1) if in_rows and jnp.ndim(array) else array, what)
+
+
+def probe(model: Callable[[Any], Any], inputs: Any, targets: Any = None) -> None:
+    """Store what a model returns for a fixed set of samples: call it at each evaluation, with the same samples.
+
+    Latent space, saliency maps and results of single samples come from it. Without an active run it does nothing.
+
+    Args:
+        model: Takes inputs and returns a score per class, without softmax, or one number: for example
+            `lambda x: net.apply(params, x)`. It may return a pair: the scores, and a row of features per sample, which
+            is stored instead of the scores.
+        inputs: Samples, along the first axis. The first 500 different ones are used, or the number of `[probe]`.
+        targets: One class number, one-hot row or number per sample; None: unknown.
+
+    Raises:
+        SettingsError: The inputs are no array with a row per sample.
+    """
+    recording = recording_now()
+    if recording is not None:
+        shared(recording).probe(recording, model, inputs, targets)
 
 
 class _Observed:

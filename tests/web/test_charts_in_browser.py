@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.origin import Origin
+from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
+from barograph.runs.state.origins import write_origin
 from barograph.store.urls import store_from_url
-from chromium import CHROMIUM
+from chromium import CHROMIUM, LONGEST_SECS
 from diary import Diary
 
 playwright = pytest.importorskip("playwright.sync_api")
 uvicorn = pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 
-_LONGEST_MS = 60_000
 REPLAY = {
     "grade": "bitwise", "text": "The loss and every gradient are bit-identical.", "losses": [[None, None]],
     "bad_operation": {"name": "log", "phase": "forward", "module": "fc", "line": "train.py:7", "of": "",
@@ -98,7 +100,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(_LONGEST_MS)
+    page.set_default_timeout(LONGEST_SECS * 1000)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if "Canvas2D" not in message.text else None)
     page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
@@ -156,6 +158,28 @@ def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: An
     playwright.expect(other.get_by_role("button", name="Log y")).to_have_attribute("aria-pressed", "true")
     assert other.get_by_label("x axis").input_value() == "acc"
     other.context.close()
+
+
+def test_another_x_axis_shows_all_of_it(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=charts&from=5&to=15")
+    page.get_by_label("x axis").select_option("acc")
+    playwright.expect(page.get_by_role("button", name="All values")).to_have_count(0)
+    assert "x=acc" in page.url
+    assert "from=" not in page.url
+
+
+def test_nothing_moves_under_the_pointer_when_the_marks_arrive(page: Any, url: str) -> None:
+    held: list[Any] = []
+    page.route("**/api/marks*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/api/marks*"):
+        page.goto(f"{url}#/run/0/spiky?tab=charts")
+    button = page.get_by_role("button", name="Ignore outliers")
+    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    before = button.bounding_box()
+    assert page.get_by_role("button", name="Rename").count() == 0
+    held[0].continue_()
+    playwright.expect(page.get_by_role("button", name="Rename")).to_be_visible()
+    assert button.bounding_box() == before
 
 
 def test_new_steps_are_drawn_and_the_zoom_stays(page: Any, url: str, live: Diary) -> None:
@@ -248,3 +272,25 @@ _CELLS = """() => {
   return Array.from({ length: rows }, (_, row) => [0.02, 0.3, 0.55, 0.98].map((part) =>
     over(pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data)));
 }"""
+
+
+def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any, url: str, place: Path) -> None:
+    for number, (lr, losses) in enumerate(((0.1, [1.0, 1.0, 1.0]), (0.1, [3.0, 3.0]), (0.2, [5.0, math.nan, 5.0]))):
+        diary = _diary(place / f"grouped{number}")
+        for step, loss in enumerate(losses):
+            diary.step(step, {"loss:total": loss})
+        diary.ended()
+        write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": lr})))
+    page.goto(f"{url}#/compare?run=0/grouped0&run=0/grouped1&run=0/grouped2")
+
+    page.get_by_label("Group by").select_option("lr")
+
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    playwright.expect(chart).to_contain_text("lr = 0.1")
+    playwright.expect(chart).to_contain_text("dashed: only 1 of 2 runs")
+    playwright.expect(chart).to_contain_text("NaN in 1 run")
+    chart.locator(".plot").press("Home")
+    playwright.expect(chart).to_contain_text("± 1, n = 2")
+    page.get_by_label("Band").select_option("min to max")
+    playwright.expect(chart).to_contain_text("1 to 3, n = 2")
+    assert "group=params.lr" in page.url

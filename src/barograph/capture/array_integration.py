@@ -21,6 +21,7 @@ from barograph.model.selection import Selection
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
+    from barograph.capture.buffer import StepBuffer
     from barograph.capture.steps import Steps
 
 
@@ -51,6 +52,11 @@ class ArrayIntegration(ArrayRecorder):
     def evaluating(self) -> bool:
         """Whether an evaluation is in progress."""
         return self._steps.evaluation.mode is not None
+
+    @property
+    def evaluation_buffer(self) -> StepBuffer:
+        """The records of the evaluation in progress."""
+        return self._steps.evaluation.buffer
 
     # Steps and evaluations
 

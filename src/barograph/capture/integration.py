@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from barograph.capture.steps import Steps
+    from barograph.model.probe import ProbeSettings
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
 
@@ -26,6 +27,14 @@ class Integration(Protocol):
     def remove(self) -> None:
         """Remove every hook and wrapper, so that nothing of Barograph remains in the framework. Called once, at the
         end."""
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """An integration that can store outputs of a layer at evaluations."""
+
+    def observe(self, settings: ProbeSettings, given: Any) -> None:
+        """Store outputs of a layer from now on; arguments and errors as of `Recording.observe`."""
 
 
 class ScriptIntegration(Integration, Protocol):

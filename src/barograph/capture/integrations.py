@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barograph.capture.integration import Integration
     from barograph.capture.session import Session
     from barograph.model.launch import Launch
+    from barograph.model.probe import ProbeSettings
     from barograph.model.step import Mode
 
 GROUP = "barograph.integrations"
@@ -43,6 +44,10 @@ class Listening(Protocol):
     @property
     def url(self) -> str:
         """URL of the run."""
+
+    @property
+    def observed(self) -> tuple[ProbeSettings | None, Any]:
+        """The probe: its settings, None for no probe; and the samples of the script, None for those of evaluations."""
 
     def add_integration(self, integration: Integration) -> None:
         """Add an integration to the recording, which removes it at its end."""

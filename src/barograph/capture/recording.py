@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barograph.capture import replaying, surroundings
 from barograph.capture.armed import begin_if_armed
 from barograph.capture.imports import after_import, forget
+from barograph.capture.integration import Observing
 from barograph.capture.integrations import install, installed_integrations, versions
 from barograph.capture.process_end import ProcessEnd
 from barograph.capture.session import Session
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 _current: Recording | None = None
 
+NO_PROBE = "the probe: for PyTorch and Keras; in JAX, call barograph.jax.probe at each evaluation"
+
 
 class Recording:
     """A session with its integrations, for the life of this process or of a `with` block.
@@ -66,6 +69,7 @@ class Recording:
         self.torch: TorchIntegration | None = None
         self.source: Source | None = None
         self.resuming: Resuming | None = None
+        self.observed: tuple[ProbeSettings | None, Any] = launch.settings.probe, None
         self._integrations: list[Integration] = []
         self._arrays: dict[str, ArrayIntegration] = {}
         self._aside: dict[str, int] = {}
@@ -140,10 +144,11 @@ class Recording:
     def _add_array_integration(self, integration: ArrayIntegration) -> None:
         self.add_integration(integration)
         settings = self.session.settings
-        for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints),
-                             ("the probe", settings.probe)):
+        for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints)):
             if wanted is not None and self.torch is None:
                 self.session.seen.reasons[name] = f"{name}: PyTorch only"
+        if self.observed[0] is not None and not any(isinstance(item, Observing) for item in self._integrations):
+            self.session.seen.reasons["the probe"] = NO_PROBE
 
     @contextlib.contextmanager
     def aside(self, framework: str) -> Iterator[None]:
@@ -199,10 +204,20 @@ class Recording:
         Raises:
             SettingsError: `given` holds no samples.
         """
-        if settings is not None and self.torch is not None:
-            self.torch.observe(settings, given)
-        elif settings is not None:
-            self.session.seen.reasons["the probe"] = "the probe: PyTorch only"
+        if settings is None:
+            return
+        self.observed = settings, given
+        observing = [integration for integration in self._integrations if isinstance(integration, Observing)]
+        refused = []
+        for integration in observing:
+            try:
+                integration.observe(settings, given)
+            except SettingsError as error:  # samples of one framework are none for another
+                refused.append(error)
+        if refused and len(refused) == len(observing):
+            raise refused[0]
+        if not observing:
+            self.session.seen.reasons["the probe"] = NO_PROBE
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Record more from now on."""

@@ -152,9 +152,17 @@ def chart_lines(
         UnknownName: There is no such statistic.
         StoreError: The store cannot be read.
     """
+    axis = axis or Axis()
+    return [_line(envelope, name, series, axis, run, smooth=smooth) for name, series, envelope in chart_envelopes(
+        run, names, points=points, axis=axis, statistic=statistic)]
+
+
+def chart_envelopes(
+    run: RunReader, names: Sequence[str], *, points: int, axis: Axis, statistic: str = "l2"
+) -> list[tuple[str, SeriesName, Envelope]]:
+    """Return what lines of a chart are made of, each with its name and its series; as `chart_lines`."""
     if points < 2:
         raise SettingsError(f"points is {points}; a line needs at least 2.")
-    axis = axis or Axis()
     known = _known(run)
     wanted = {name: found for name in names if (found := _resolved(known, name)) is not None}
     envelopes: dict[SeriesName, Envelope] = {}
@@ -162,12 +170,26 @@ def chart_lines(
         of_kind = [series for series in wanted.values() if series.key.kind is kind]
         shown = statistic if kind in _OF_TENSORS else "value"
         envelopes |= _envelopes(run, kind, {series.key.path for series in of_kind}, shown, points, axis)
-    lines = []
+    found = []
     for name, series in wanted.items():
         recorded = series if series in envelopes else _first_of(envelopes, series, known.get(name))
         if recorded is not None:
-            lines.append(_line(envelopes[recorded], name, recorded, axis, run, smooth=smooth))
-    return lines
+            found.append((name, recorded, envelopes[recorded]))
+    return found
+
+
+def spans_on_axis(envelope: Envelope, axis: Axis, run: RunReader) -> NDArray[np.float64]:
+    """Return where each bucket of an envelope starts and ends on the x axis; shape (n, 2)."""
+    buckets = envelope.buckets
+    if axis.of == STEP:
+        return np.stack([buckets["first_step"], buckets["last_step"]], axis=1).astype(np.float64)
+    return np.stack([buckets["first_time"], buckets["last_time"]], axis=1) - _begin(axis, run)
+
+
+def _begin(axis: Axis, run: RunReader) -> float:
+    # In the envelopes of `curves`, times are since 1970.
+    since_1970 = axis.of == TIME and not axis.log and axis.low is None and axis.high is None
+    return run.manifest.created_unix if since_1970 else 0.0
 
 
 def unknown_line(run: RunReader, name: str) -> str:
@@ -256,14 +278,10 @@ def _line(
     line, buckets = envelope.line(), envelope.buckets
     finite = buckets[np.isfinite(buckets["min"])]
     by_step = axis.of == STEP
-    # In the envelopes of `curves`, times are since 1970.
-    begin = run.manifest.created_unix if axis.of == TIME and not axis.log and axis.low is None and axis.high is None \
-        else 0.0
-    first, last = (("first_step", "last_step") if by_step else ("first_time", "last_time"))
-    begin = 0.0 if by_step else begin
-    middles = (buckets[first] + buckets[last]) / 2.0 - begin
+    begin, extents = _begin(axis, run), spans_on_axis(envelope, axis, run)
+    middles = extents.mean(axis=1)
     broken = buckets["nan"] + buckets["posinf"] + buckets["neginf"] > 0
-    spans = np.stack([buckets["first_time"], buckets["last_time"]], axis=1)[broken] - begin
+    spans = extents[broken]
     counts = buckets["count"] - buckets["nan"] - buckets["posinf"] - buckets["neginf"]
     return ChartLine(
         name, envelope.statistic, series.mode.value, series.optimizer, count=envelope.count,
@@ -272,7 +290,7 @@ def _line(
         greatest=float(finite["max"].max()) if len(finite) else np.nan,
         nonfinite=envelope.nonfinite,
         nonfinite_steps=tuple((int(first), int(last)) for first, last in envelope.nonfinite_steps()),
-        span=() if not len(buckets) else (float(buckets[first].min()) - begin, float(buckets[last].max()) - begin),
+        span=() if not len(buckets) else (float(extents[:, 0].min()), float(extents[:, 1].max())),
         nonfinite_at=() if by_step else tuple((float(first), float(last)) for first, last in spans),
         steps=tuple(line.steps.tolist()), positions=() if by_step else tuple((line.times - begin).tolist()),
         values=tuple(line.values.tolist()),

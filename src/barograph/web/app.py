@@ -22,10 +22,12 @@ from barograph.web.charting import charting_routes
 from barograph.web.comparing import comparing_routes
 from barograph.web.edits import edit_routes
 from barograph.web.files import file_routes
+from barograph.web.grouping import grouping_routes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
 from barograph.web.metrics import Counting, Metrics
+from barograph.web.open_studies import OpenStudies
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -36,6 +38,7 @@ from barograph.web.saving import saving_routes
 from barograph.web.schema import schema_of
 from barograph.web.searching import RunLists
 from barograph.web.shapes import SHAPES
+from barograph.web.studies import study_routes
 from barograph.web.tokens import Token, Tokens
 
 _GZIP_LEVEL = 4
@@ -88,10 +91,12 @@ def application(
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, catalogs, clock).routes(),
               *charting_routes(opened),
+              *grouping_routes(opened, catalogs),
               *edit_routes(places, catalogs, clock),
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),
               *job_routes(places),
+              *study_routes(OpenStudies(places)),
               metrics.route(),
               *comparing_routes(opened, catalogs),
               Route("/api/schema", schema),

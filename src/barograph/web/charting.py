@@ -34,7 +34,7 @@ MOST_POINTS = 10_000
 MOST_LINES = 64
 """Maximum number of lines of a run in one answer."""
 
-_MOST_RUNS = 200
+MOST_RUNS = 200
 _GONE = 499
 """Status for a client that has gone, as other servers log it."""
 
@@ -42,14 +42,9 @@ _GONE = 499
 def lines(reader: RunReader, request: Request) -> Any:
     """Lines of charts, and the names that the run lacks."""
     asked = request.query_params
-    names = list(dict.fromkeys(asked.getlist("name")))[:MOST_LINES]
-    points = number_in(request, "points", 1200) or 0
-    if not 2 <= points <= MOST_POINTS:
-        raise SettingsError(f"points is {points}; expected 2 to {MOST_POINTS}.")
-    axis = Axis(asked.get("x", STEP) or STEP, _float_in(request, "from"), _float_in(request, "to"),
-                asked.get("logx") == "1")
-    found = chart_lines(reader, names, points=points, axis=axis, statistic=asked.get("statistic", "l2"),
-                        smooth=asked.get("smooth") == "1")
+    names = names_in(request)
+    found = chart_lines(reader, names, points=points_in(request), axis=axis_in(request),
+                        statistic=asked.get("statistic", "l2"), smooth=asked.get("smooth") == "1")
     drawn = {line.name for line in found}
     return {"lines": [line.to_json() for line in found], "missing": [name for name in names if name not in drawn]}
 
@@ -146,7 +141,7 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
                 return question(reader, request)
 
         async def answer(request: Request) -> Response:
-            keys = request.query_params.getlist("run")[:_MOST_RUNS]
+            keys = request.query_params.getlist("run")[:MOST_RUNS]
             if len(keys) == 1:
                 return json_answer(request, await run_in_threadpool(of_run, keys[0], request))
             found = []
@@ -173,6 +168,34 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
 
     return [*(Route(f"/api/{name}", about(question)) for name, question in QUESTIONS.items()),
             Route("/api/picture", picture)]
+
+
+def names_in(request: Request) -> list[str]:
+    """Return the lines that a request names."""
+    return list(dict.fromkeys(request.query_params.getlist("name")))[:MOST_LINES]
+
+
+def points_in(request: Request) -> int:
+    """Return the number of points that a request wants of each line.
+
+    Raises:
+        SettingsError: It is too small or too large.
+    """
+    points = number_in(request, "points", 1200) or 0
+    if not 2 <= points <= MOST_POINTS:
+        raise SettingsError(f"points is {points}; expected 2 to {MOST_POINTS}.")
+    return points
+
+
+def axis_in(request: Request) -> Axis:
+    """Return the x axis that a request wants.
+
+    Raises:
+        SettingsError: An end is no number.
+    """
+    asked = request.query_params
+    return Axis(asked.get("x", STEP) or STEP, _float_in(request, "from"), _float_in(request, "to"),
+                asked.get("logx") == "1")
 
 
 def _float_in(request: Request, name: str) -> float | None:

@@ -13,6 +13,7 @@ from barograph.jobs.job_report import JobReport
 from barograph.model.finding import Evidence, Finding
 from barograph.model.manifest import Heartbeat
 from barograph.model.origin import Origin
+from barograph.queries.bands import Band
 from barograph.queries.chart import ChartLine
 from barograph.queries.chart_names import ChartList, Tree
 from barograph.queries.classes import Classes
@@ -32,6 +33,8 @@ from barograph.queries.summary import ActionTaken
 from barograph.queries.tensor_history import ExponentMap
 from barograph.runs.reading.around import Change
 from barograph.runs.reading.layers import Trend
+from barograph.tune.analysis import Contour
+from barograph.tune.overview import StudyOverview, StudyRow
 from barograph.web.schema import Finite, Shape
 
 
@@ -104,6 +107,22 @@ class RunLines:
     lines: tuple[ChartLine, ...]
     missing: tuple[str, ...]
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Lines of groups of runs, and what is wrong with runs that cannot be read, by key."""
+
+    groups: tuple[tuple[Band, ...], ...]
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What runs can be grouped by, and the group of each run."""
+
+    choices: tuple[str, ...]
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +213,23 @@ class Number:
     values: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Studies:
+    """The studies below all roots, and those of this user."""
+
+    studies: tuple[StudyRow, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOfRun:
+    """The study and trial that a run belongs to; null if it is no trial."""
+
+    study: str | None
+    name: str
+    trial: int | None
+
+
 SHAPES: Mapping[str, type | Shape] = {
     "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
     "Line": Shape(ChartLine, {
@@ -201,12 +237,17 @@ SHAPES: Mapping[str, type | Shape] = {
         "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],
     }, optional=frozenset({"mean_at", "means", "mean_counts"})),
     "RunLines": Shape(RunLines, optional=frozenset({"lines", "missing", "error"})),
+    "Band": Shape(Band, {"at": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
+                         **dict.fromkeys(("mean", "error", "least", "greatest"), tuple[Finite | None, ...])}),
+    "Bands": Bands, "Grouping": Grouping,
     "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
     "RunRow": Shape(RunRow, {"key": str, "starred": bool}, optional=frozenset({"starred"})),
     "Job": Shape(JobReport, {"is_over": bool}),
+    "Studies": Studies, "StudyRow": Shape(StudyRow, {"key": str}), "StudyOfRun": StudyOfRun, "Contour": Contour,
+    "Study": Shape(StudyOverview, {"key": str, "runs_at": str | None}),
     "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...]}),
     "Remedy": Shape(Remedy, {"direction": Literal["up", "down"] | None}),
     "Evidence": Shape(Evidence, {"key": str | None}),

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barograph.capture import recording as recordings
 from barograph.capture.array_integration import ArrayIntegration
+from barograph.model.probe import ProbeSettings
 
 if TYPE_CHECKING:
     from barograph.capture.integrations import Listening
     from barograph.capture.jax.layers import LayerWrappers
     from barograph.capture.jax.optax import Wrappers
+    from barograph.capture.jax.probe import JaxProbe
     from barograph.capture.jax.program import Compiled
     from barograph.capture.recording import Recording
     from barograph.model.selection import Selection
@@ -28,6 +30,17 @@ class JaxIntegration:
     def __init__(self) -> None:
         self._wrappers: tuple[Wrappers, LayerWrappers] | None = None
         self.series: ArrayIntegration | None = None
+        self._probe: JaxProbe | None = None
+
+    def probe(self, recording: Recording, model: Callable[[Any], Any], inputs: Any, targets: Any) -> None:
+        """Evaluate the samples of the probe; arguments and errors as of `barograph.jax.probe`."""
+        from barograph.capture.jax.probe import JaxProbe
+
+        if self.series is None:
+            self.series = recording.array_integration()
+        if self._probe is None:
+            self._probe = JaxProbe(recording.session, recording.observed[0] or ProbeSettings(), inputs, targets)
+        self._probe.evaluate(model, self.series)
 
     def wrappers(self) -> tuple[Wrappers, LayerWrappers]:
         """Install and return the wrappers that mark values of Optax, Flax and Equinox."""

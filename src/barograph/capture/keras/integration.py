@@ -16,6 +16,7 @@ from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.model import WatchedModel
+from barograph.capture.keras.probe import KerasProbe
 from barograph.capture.keras.recorder import KerasRecorder
 from barograph.capture.keras.step_events import StepEvents
 from barograph.capture.keras.tensorflow_loop import LoopEvaluation, TensorFlowLoop
@@ -26,6 +27,7 @@ from barograph.store.urls import store_from_url
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.integrations import Listening
+    from barograph.model.probe import ProbeSettings
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
 
@@ -74,6 +76,11 @@ class KerasIntegration(StepEvents):
         wanted = self._session.settings.recorder
         self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
         self._entry = EntryPoint(self._session)
+        self._probe = KerasProbe(self._session)
+        settings, given = recording.observed
+        if settings is not None:
+            with self._entry.guarded("reading the samples of the probe"):
+                self._probe.observe(settings, given)
 
     def install(self) -> None:
         """Put the wrappers in."""
@@ -88,6 +95,10 @@ class KerasIntegration(StepEvents):
         """Check the plan again."""
         for watched in self._models.values():
             watched.plan_changed()
+
+    def observe(self, settings: ProbeSettings, given: Any) -> None:
+        """Store outputs of a layer at evaluations; arguments and errors as of `Recording.observe`."""
+        self._probe.observe(settings, given)
 
     def mode_changes(self, mode: Mode | None) -> None:
         """Do nothing: Keras reports its mode itself."""
@@ -138,7 +149,11 @@ class KerasIntegration(StepEvents):
         """Disable the torch integration while a model trains, and end an evaluation at its end."""
         with self._torch_aside():
             result = method(model, *args, **kwargs)
-        watched = self._models.get(model)
+            watched = self._models.get(model)
+            if watched is not None and self._probe.on and method.__name__ == "evaluate":
+                with self._entry.guarded("recording the probe"):
+                    data, targets = (*args, None, None)[:2]
+                    self._probe.evaluated(model, watched.integration, kwargs.get("x", data), kwargs.get("y", targets))
         if watched is not None:
             watched.end_evaluation()
         return result

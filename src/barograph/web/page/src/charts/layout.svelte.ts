@@ -3,7 +3,7 @@ import { address, change } from "../lib/route.svelte";
 /** How charts are laid out: in the address, so that a link shows the same, and kept in the browser for the next run. */
 
 const KEPT = "barograph-charts";
-const NAMES = ["x", "logx", "log", "smooth", "outliers", "pin", "add", "size"] as const;
+const NAMES = ["x", "logx", "log", "smooth", "outliers", "pin", "add", "size", "spread"] as const;
 export type Name = (typeof NAMES)[number];
 
 /** Show the layout of the last visit, unless the address has one. */

@@ -5,9 +5,11 @@ import type { Span } from "./series";
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
 
 export type Stroke = { color: string; width: number; dash?: boolean; points?: boolean };
+/** Series, counted from 1, between which an area is filled. */
+export type Area = { between: [number, number]; color: string };
 export type Now = { xs: Span; ys: Span; broken: Span[]; zoomed: boolean };
 export type Calls = { hover: (x: number | null, left: number, top: number) => void; zoom: (range: Span | undefined) => void };
-export type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; unit: Unit; strokes: Stroke[] };
+export type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; unit: Unit; strokes: Stroke[]; areas?: Area[] };
 
 export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, now: Now, calls: Calls): uPlot {
   const css = getComputedStyle(document.documentElement);
@@ -27,9 +29,10 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
     series: [{}, ...style.strokes.map(({ color, width, dash, points }): uPlot.Series => ({
       stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),
     }))],
+    bands: (style.areas ?? []).map(({ between, color }) => ({ series: between, fill: color })),
     legend: { show: false },
     focus: { alpha: 0.25 },
-    cursor: { drag: { x: true, y: false, setScale: false, dist: 4 }, points: { size: 6 }, y: false, focus: { prox: style.strokes.length > 2 ? 24 : -1 } },
+    cursor: { drag: { x: true, y: false, setScale: false, dist: 4 }, points: { size: 6 }, y: false, focus: { prox: style.strokes.length > 2 && !style.areas?.length ? 24 : -1 } },
     hooks: {
       setCursor: [(made) => {
         if (!made.cursor.event) return; // moved by us, with the cursor of another panel

@@ -47,6 +47,9 @@ export function choose(keys: Iterable<string>, chosen: boolean): void {
 
 const STATISTIC = /^metrics\.(.*)\.(last|min|max|mean|std|count|first_step|last_step)$/;
 
+/** Return the name of the metric that a column is a statistic of. */
+export const metricOf = (column: string): string => STATISTIC.exec(column)?.[1] ?? column.replace(/^metrics\./, "");
+
 /** Return the name of a column for people: "loss", "val/acc max", "lr". */
 export function labelOf(column: string): string {
   const HEADS: Record<string, string> = { created_unix: "created", started_unix: "started", ended_unix: "ended", changed_unix: "changed", trials: "trial", by: "user" };
