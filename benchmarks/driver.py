@@ -45,7 +45,9 @@ from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
 from benchmarks.replay import driver as replay
+from benchmarks.studio import driver as studio
 from benchmarks.tables import heading, note, progress
+from benchmarks.tune import driver as tune
 from benchmarks.variants import VARIANTS
 
 
@@ -261,6 +263,23 @@ def measure_job_survival(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_tune(choice: argparse.Namespace) -> dict[str, Any]:
+    """How good and how fast the search of a study is, compared with other searches."""
+    heading("Tuning")
+    return tune.measure_tune(tune.QUICK if choice.quick else tune.FULL)
+
+
+def measure_studio(choice: argparse.Namespace) -> dict[str, Any]:
+    """The web UI in a browser, compared with other tools."""
+    heading("The web UI in Chromium")
+    try:
+        report = studio.measure_studio(studio.QUICK if choice.quick else studio.Effort())
+    except FileNotFoundError as error:
+        raise WorkerFailed(str(error)) from error
+    studio.show_studio(report)
+    return report
+
+
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
@@ -314,6 +333,8 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "job-checkpoints": measure_job_checkpoints,
     "job-data": measure_job_data,
     "job-survival": measure_job_survival,
+    "tune": measure_tune,
+    "studio": measure_studio,
     "weights": measure_weights,
     "networks": measure_networks,
 }

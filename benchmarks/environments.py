@@ -31,6 +31,8 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "smdebug": (TORCH, "smdebug==1.0.34", "numpy<2.3", "requests", "pandas", "psutil"),
     "trackio": ("trackio==0.43.0",),
     "aim": ("aim==3.29.1",),
+    # Searches that are compared with ours; nevergrad 1.0.12 needs this version of bayesian-optimization.
+    "search": ("nevergrad==1.0.12", "bayesian-optimization==1.4.3", "cmaes==0.13.1"),
     "mlflow": ("mlflow==3.17.2",),
 }
 

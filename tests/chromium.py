@@ -17,7 +17,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "ch
 playwright = pytest.importorskip("playwright.sync_api")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
-LONGEST_SECS = 60.0
+LONGEST_SECS = 300.0
 playwright.expect.set_options(timeout=LONGEST_SECS * 1000)
 
 
@@ -60,6 +60,13 @@ class Tab:
 
     def open(self, address: str) -> Any:
         self.page.goto(address)
+        return self.page
+
+    def settled(self, address: str) -> Any:
+        """Open an address and wait until everything that it asks for is there."""
+        self.page.goto("about:blank")
+        self.page.goto(address)
+        playwright.expect(self.page.locator("main[aria-busy=false]")).to_be_visible()
         return self.page
 
     def until(self, happened: Callable[[], bool], what: str = "it") -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +16,7 @@ from typing import Any
 import pytest
 
 from forking import AVAILABLE, ForkServer
+from s3_server import s3_server
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -109,13 +106,14 @@ def few_objects() -> None:
 
 @pytest.fixture(scope="session")
 def fork_servers() -> Iterator[Callable[..., ForkServer]]:
-    """The fork servers of this test session, by the modules that they have imported."""
-    started: dict[tuple[str, ...], ForkServer] = {}
+    """The fork servers of this test session, by the modules that they have imported and their variables."""
+    started: dict[tuple[Any, ...], ForkServer] = {}
 
-    def server(*modules: str) -> ForkServer:
-        if modules not in started:
-            started[modules] = ForkServer(*modules)
-        return started[modules]
+    def server(*modules: str, **variables: str) -> ForkServer:
+        asked = (modules, *sorted(variables.items()))
+        if asked not in started:
+            started[asked] = ForkServer(*modules, **variables)
+        return started[asked]
 
     yield server
     for item in started.values():
@@ -140,21 +138,10 @@ def programs_on_path(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def s3_endpoint() -> Iterator[str]:
     """The address of an S3-compatible server of this test session, on loopback, with one empty bucket."""
     pytest.importorskip("moto", reason="the S3-compatible server (moto[server]) is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _make_bucket(f"{address}/{_BUCKET}", server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(_START_SECS)
+    server, url = s3_server(_BUCKET)
+    yield url
+    server.terminate()
+    server.wait(_START_SECS)
 
 
 @pytest.fixture(scope="session")
@@ -193,16 +180,3 @@ def s3_environment(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def s3_url(s3_environment: str, request: pytest.FixtureRequest) -> str:
     """A prefix in the bucket that no other test uses."""
     return f"{s3_environment}/{request.node.name}-{time.monotonic_ns()}"
-
-
-def _make_bucket(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_SECS
-    while True:
-        try:
-            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()
-            return
-        except urllib.error.URLError:
-            # The server is a real process: there is nothing to wait on but its answer.
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)

@@ -38,12 +38,13 @@ class ForkServer:
 
     Args:
         modules: What it imports. A script sees them as not imported until it imports them.
+        variables: Variables of its environment that the modules read. A command without them is not forked.
 
     Attributes:
         programs: The folder for PATH.
     """
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *modules: str, **variables: str) -> None:
         # The path of a socket has room for about 100 bytes, which pytest's folders exceed.
         self.programs = Path(tempfile.mkdtemp(prefix="barograph-fork-"))
         server = self.programs / "server.pyc"
@@ -58,7 +59,7 @@ class ForkServer:
         self._process = subprocess.Popen(
             [sys.executable, str(server), str(self.programs / "socket"), sys.executable, str(self._log), *_BAROGRAPH,
              *modules],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**environment, "OMP_NUM_THREADS": "1"})
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**environment, "OMP_NUM_THREADS": "1", **variables})
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"ready\n":
             raise RuntimeError("The fork server did not start.")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 CACHE = Path(__file__).parent.parent / ".cache"
-INSTALL_SECS = 300.0
+INSTALL_SECS = 1800.0
 
 
 class Unavailable(Exception):

@@ -73,6 +73,7 @@ def test_a_client_that_is_killed_before_it_has_asked_ends_no_server(server: Fork
     ("raise SystemExit('no')", 1, b"no\n"),
     ("import os; os.kill(os.getpid(), 9)", -9, b""),
     ("import atexit; atexit.register(print, 'end', flush=True); 1 / 0", 1, b"ZeroDivisionError"),
+    ("import atexit, sys; atexit.register(lambda: print(sys.last_value, flush=True)); 1 / 0", 1, b"ZeroDivisionError"),
     ("raise KeyboardInterrupt", -2, b"KeyboardInterrupt"),
 ])
 def test_a_command_ends_as_its_fork_does(server: ForkServer, code: str, status: int, err: bytes) -> None:

@@ -15,7 +15,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 
 CONFIGURATIONS, EPOCHS, WORKERS, WITHIN = 150, 27, 4, 0.003
 SEED = 5
@@ -120,6 +120,30 @@ def in_order(rows: Sequence[Row], seed: int, rule: str) -> int:
     return simulated(rows, ask, report, tell)
 
 
+def in_order_of_optuna(rows: Sequence[Row], seed: int, pruner: str) -> int:
+    """Return the epochs with the same order and a pruner of Optuna."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize", pruner=getattr(optuna.pruners, pruner)())
+    order, trials = iter(random.Random(seed).sample(range(len(rows)), len(rows))), {}
+
+    def ask() -> int | None:
+        row = next(order, None)
+        if row is not None:
+            trials[row] = study.ask()
+        return row
+
+    def report(row: int, epoch: int, accuracy: float) -> bool:
+        trials[row].report(accuracy, epoch)
+        return bool(trials[row].should_prune())
+
+    def tell(row: int, accuracy: float) -> None:
+        study.tell(trials[row], accuracy)
+
+    return simulated(rows, ask, report, tell)
+
+
 def searched(rows: Sequence[Row], seed: int, strategy: str) -> int:
     """Return the epochs with a study that chooses the nearest configuration of the table that was not tried."""
     from barograph.tune import Study
@@ -147,8 +171,11 @@ SEARCHES: dict[str, Callable[[Sequence[Row], int], int]] = {
     "no stopping": lambda rows, seed: in_order(rows, seed, ""),
     "median rule": lambda rows, seed: in_order(rows, seed, "median"),
     "ASHA": lambda rows, seed: in_order(rows, seed, "asha"),
-    "random": lambda rows, seed: searched(rows, seed, "random"),
-    "auto": lambda rows, seed: searched(rows, seed, "auto"),
+    "Optuna's SuccessiveHalvingPruner": lambda rows, seed: in_order_of_optuna(rows, seed, "SuccessiveHalvingPruner"),
+    "Optuna's HyperbandPruner": lambda rows, seed: in_order_of_optuna(rows, seed, "HyperbandPruner"),
+    "Optuna's MedianPruner": lambda rows, seed: in_order_of_optuna(rows, seed, "MedianPruner"),
+    "random and ASHA": lambda rows, seed: searched(rows, seed, "random"),
+    "auto and ASHA": lambda rows, seed: searched(rows, seed, "auto"),
 }
 
 
@@ -157,14 +184,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=200)
     parser.add_argument("--searches", default=",".join(SEARCHES))
+    parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--kept", type=Path, default=Path(".cache/tune-digits.json"))
     options = parser.parse_args()
     options.kept.parent.mkdir(exist_ok=True)
     rows = table(options.kept)
+    results = {}
     for name in options.searches.split(","):
         found = sorted(SEARCHES[name](rows, seed) for seed in range(options.orders))
-        print(f"{name:12} {median(found):6.0f} epochs, half of the orders {found[len(found) // 4]}–"
-              f"{found[3 * len(found) // 4]}")
+        results[name] = found
+        low, middle, high = quantiles(found, n=4)
+        print(f"{name:34} {middle:6.0f} epochs, half of the {len(found)} orders {low:.0f}–{high:.0f}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ import resource
 import subprocess
 import sys
 import time
-from statistics import fmean
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
 
 from benchmarks.tune.problems import problem
 from benchmarks.tune.searchers import search
@@ -21,10 +23,10 @@ MANY = ("random", "auto", "optuna-random")
 PROBLEM = "bbob/f8"
 
 
-def overhead_ms(name: str, trials: int) -> float:
-    """Return the mean processor time of a trial, in milliseconds, after one study that loads everything."""
+def overheads_ms(name: str, trials: int, studies: int) -> list[float]:
+    """Return the mean processor time of a trial of each study, in ms, after one study that loads everything."""
     search(name, problem(PROBLEM, 0), 15, 0)
-    return 1e3 * fmean(search(name, problem(PROBLEM, 1), trials, 1).secs)
+    return [1e3 * fmean(search(name, problem(PROBLEM, seed), trials, seed).secs) for seed in range(1, studies + 1)]
 
 
 def many(name: str, trials: int) -> dict[str, float]:
@@ -51,16 +53,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--alone", help="one search of many trials in this process, as JSON")
     parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--studies", type=int, default=5, help="studies of 50 trials of each search")
+    parser.add_argument("--json", type=Path, help="file for the results")
     options = parser.parse_args()
     if options.alone:
         print(json.dumps(_alone(options.alone, options.trials)))
         return
+    results: dict[str, Any] = {"ms": {}, "many": {}}
     for name in OVERHEAD:
-        print(f"{name:12} {overhead_ms(name, 50):7.2f} ms of processor time for each of 50 trials")
+        found = results["ms"][name] = overheads_ms(name, 50, options.studies)
+        print(f"{name:12} {median(found):7.2f} ms ({min(found):.2f}–{max(found):.2f}) of processor time for each of 50 "
+              f"trials, {len(found)} studies", flush=True)
     for name in MANY:
-        found = many(name, options.trials)
-        print(f"{name:14} {options.trials} trials: {found['secs']:6.1f} s, {found['grown_mb']:+.1f} MB, best "
-              f"{found['best']:.3g}")
+        one = results["many"][name] = many(name, options.trials)
+        print(f"{name:14} {options.trials} trials: {one['secs']:6.1f} s, {one['grown_mb']:+.1f} MB, best "
+              f"{one['best']:.3g}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

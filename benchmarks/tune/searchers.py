@@ -5,9 +5,14 @@ Lists of numbers are ordered for all of them, other lists are categories, and ra
 
 from __future__ import annotations
 
+import ast
+import functools
+import hashlib
+import importlib.metadata
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.tune.problems import Problem
@@ -43,6 +48,34 @@ def search(name: str, problem: Problem, trials: int, seed: int) -> Search:
         secs.append(now - began - spent)
         began = now
     return Search(losses, secs)
+
+
+@functools.cache
+def version_of(name: str) -> str:
+    """Return the version of a search: of its library, or a digest of the code of our strategies."""
+    library = name.partition("-")[0]
+    if library in ("optuna", "nevergrad"):
+        return f"{library} {importlib.metadata.version(library)}"
+    import barograph.tune
+
+    home = Path(barograph.tune.__file__).parent
+    names = [home / "parameter.py", home / "space.py"]
+    names += [home / "strategies" / "uniform.py"] if name == "random" else [
+        home / "history.py", *sorted((home / "strategies").glob("*.py"))]
+    return f"barograph {digest_of(names)}"
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """Return a digest of the code in files, without comments and docstrings."""
+    digest = hashlib.sha256()
+    for file in files:
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                node.body = [one for one in node.body if not (
+                    isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+        digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()[:12]
 
 
 Step = tuple[dict[str, Any], Callable[[float], object]]

@@ -1,51 +1,77 @@
-"""The benchmark of tuning: ranks, drawn problems, simulated workers."""
+"""Ranks of searches, what counts as the same code, and simulated workers."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.tune.epochs import in_order, searched, simulated
-from benchmarks.tune.problems import DEVELOPMENT, Problem, others
-from benchmarks.tune.ranks import ranks
-from benchmarks.tune.searchers import search
-
-LOSSES = {"a": {"p 0": [3.0, 1.0], "p 1": [1.0, 1.0]}, "b": {"p 0": [2.0, 2.0], "p 1": [1.0, 0.0]},
-          "c": {"p 0": [3.0, 3.0], "p 1": [5.0, 5.0]}}
+from benchmarks.tune import epochs, findings, ranks
+from benchmarks.tune.searchers import digest_of
 
 
-def test_equals_share_the_mean_rank() -> None:
-    assert ranks(LOSSES, list(LOSSES), ["p 0", "p 1"], 1) == {"a": [2.5, 1.5], "b": [1.0, 1.5], "c": [2.5, 3.0]}
-    assert ranks(LOSSES, list(LOSSES), ["p 0", "p 1"], 2) == {"a": [1.0, 2.0], "b": [2.0, 1.0], "c": [3.0, 3.0]}
+def test_equal_losses_share_the_mean_rank() -> None:
+    losses = {"a": {"p 0": [3.0, 1.0]}, "b": {"p 0": [1.0, 1.0]}, "c": {"p 0": [0.5, 0.5]}}
+    assert ranks.ranks(losses, ["a", "b", "c"], ["p 0"], 2) == {"a": [2.5], "b": [2.5], "c": [1.0]}
+    assert ranks.ranks(losses, ["a", "b", "c"], ["p 0"], 1) == {"a": [3.0], "b": [2.0], "c": [1.0]}
 
 
-def test_other_problems_are_others_and_depend_on_the_seed_only() -> None:
-    drawn = others(7)
-    assert drawn == others(7) != others(8)
-    assert len(set(drawn)) == 10
-    assert not set(drawn) & set(DEVELOPMENT)
+def test_the_test_of_equal_ranks_finds_no_difference() -> None:
+    assert ranks.wilcoxon([1.0, 2.0], [1.0, 2.0]) == 1.0
+    assert ranks.wilcoxon([float(one) for one in range(20)], [one + 1.0 for one in range(20)]) < 0.01
 
 
-@pytest.mark.parametrize("name", ["auto", "optuna-tpe", "random"])
-def test_a_search_of_each_library(name: str) -> None:
-    problem = Problem("bowl", {"x": (-1.0, 1.0), "n": [1, 2, 4], "kind": ["a", "b"]},
-                      lambda parameters: parameters["x"] ** 2 + parameters["n"] + (parameters["kind"] == "b"))
-    found = search(name, problem, 12, 0)
-    assert len(found.losses) == len(found.secs) == 12
-    assert min(found.losses) < 2.5
+def test_a_digest_depends_on_code_alone(tmp_path: Path) -> None:
+    def digest(text: str) -> str:
+        (tmp_path / "code.py").write_text(text)
+        return digest_of([tmp_path / "code.py"])
+
+    plain = digest("def f():\n    return 1\n")
+    assert digest('"""Text."""\n\ndef f():\n    """More."""\n    return 1  # why\n') == plain
+    assert digest("def f():\n    return 2\n") != plain
 
 
-ROWS = [({"lr": 0.1, "width": 8, "batch": 16, "alpha": 0.1}, [accuracy] * 27)
-        for accuracy in (0.5, 0.6, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.9)]
+def test_losses_of_other_code_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "version_of", lambda _: "new")
+    kept = tmp_path / "kept.jsonl"
+    rows = [{"search": "auto", "version": version, "key": f"p {seed}", "losses": [float(seed)]}
+            for seed, version in enumerate(("old", "new"))]
+    kept.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert ranks.kept_losses(kept, ["auto"]) == {"auto": {"p 1": [1.0]}}
 
 
-def test_workers_train_side_by_side_until_the_target() -> None:
-    order = iter(range(3))
-    spent = simulated([ROWS[0], ROWS[1], ROWS[9]], lambda: next(order, None), lambda row, epoch, accuracy: False,
-                      lambda row, accuracy: None)
-    assert spent == 3  # the third of four workers reaches the target in its first epoch
+def test_the_epochs_of_all_workers_count() -> None:
+    rows = [({}, [0.1] * epochs.EPOCHS) for _ in range(3)] + [({}, [0.1, 0.2, 0.9, *[0.9] * (epochs.EPOCHS - 3)])]
+    order = iter(range(4))
+    spent = epochs.simulated(rows, lambda: next(order, None), lambda row, epoch, accuracy: False,
+                             lambda row, accuracy: None)
+    assert spent == 12  # the fourth worker is the last of each round
 
 
-def test_stopping_saves_epochs() -> None:
-    late = [*ROWS[:9], (ROWS[9][0], [0.7] * 26 + [0.9])]
-    assert in_order(late, 1, "asha") < in_order(late, 1, "")
-    assert 27 <= searched(late, 1, "random") < in_order(late, 1, "")
+def test_a_trial_that_is_stopped_makes_room_for_the_next() -> None:
+    rows = [({}, [0.1] * epochs.EPOCHS) for _ in range(4)] + [({}, [0.9] * epochs.EPOCHS)]
+    order, ended = iter(range(5)), []
+    spent = epochs.simulated(rows, lambda: next(order, None), lambda row, epoch, accuracy: row == 0,
+                             lambda row, accuracy: ended.append(row))
+    assert (spent, ended) == (5, [0])
+
+
+def test_drawn_settings_depend_on_part_and_number_alone() -> None:
+    assert findings.settings_of("good", 3) == findings.settings_of("good", 3)
+    assert findings.settings_of("good", 3) != findings.settings_of("broken", 3)
+    assert all(findings.settings_of("good", number)["lr"] <= 0.51 for number in range(50))
+
+
+def _looks(accuracies: list[float]) -> list[findings.Look]:
+    """Return looks a second apart; the last one of each report has an accuracy."""
+    nothing = [None] * (findings.LOOKS - 1)
+    seen = [one for accuracy in accuracies for one in (*nothing, accuracy)]
+    return [findings.Look(1.0 + place, accuracy, ()) for place, accuracy in enumerate(seen)]
+
+
+def test_the_time_of_parallel_workers_runs_once() -> None:
+    rows = {number: _looks([0.5] * findings.REPORTS) for number in range(4)}
+    rows[2] = _looks([0.5, 0.9, *[0.9] * (findings.REPORTS - 2)])
+    found = findings.simulated(rows, 1, strategy="random", findings=False)
+    assert found == 2 * findings.LOOKS

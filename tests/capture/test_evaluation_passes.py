@@ -208,7 +208,10 @@ def test_a_variable_names_a_set(name, word):
 
 def test_a_script_that_holds_megabytes_of_text_waits_no_longer():
     text = "A" * 50_000_000  # noqa: F841 - looked at, as all variables of a script
-    begin = time.process_time()
-    look()
+    took_secs = []
+    for _ in range(5):
+        begin = time.thread_time()
+        look()
+        took_secs.append(time.thread_time() - begin)
     # Folding its case took 50 ms, and a look without it takes less than 1 ms.
-    assert time.process_time() - begin < 0.02
+    assert min(took_secs) < 0.02

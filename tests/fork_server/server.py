@@ -34,7 +34,7 @@ from typing import NoReturn, TextIO
 FRAMEWORKS = ("torch", "jax", "jaxlib", "keras", "tensorflow", "sklearn", "xgboost", "lightgbm", "optax", "flax")
 """Packages that are hidden until the script imports them: Barograph begins to record at that import."""
 READ_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TORCHDYNAMO_DISABLE", "TORCHINDUCTOR_CACHE_DIR",
-              "TORCHELASTIC_", "TORCH_NCCL_")
+              "TORCHELASTIC_", "TORCH_NCCL_", "XLA_FLAGS")
 """Variables that each fork reads for itself."""
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "OPENBLAS_", "TORCH", "PYTORCH", "CUDA", "KERAS", "JAX", "XLA", "TF_", "LD_",
                  "LC_", "LANG", "MALLOC")
@@ -262,7 +262,7 @@ class Command:
             words = [os.path.join(os.path.dirname(python), os.path.basename(program)), *words]
         self._words = words
         self.executable = os.path.join(shims, "python")
-        self.isolated = self.unbuffered = False
+        self.isolated = self.unbuffered = self.no_bytecode = False
         self.kind, self.what, self.arguments = "", "", []
         while words:
             word, *words = words
@@ -270,6 +270,8 @@ class Command:
                 self.isolated = True
             elif word == "-u":
                 self.unbuffered = True
+            elif word == "-B":
+                self.no_bytecode = True
             elif word in ("-m", "-c") and words:
                 self.kind, (self.what, *self.arguments) = word, words
                 return
@@ -291,8 +293,11 @@ class Command:
 
     def prepare(self, paths: list[str]) -> None:
         """Set what a new interpreter sets before it runs the program: `sys.argv`, `sys.path` and the site's hooks."""
+        sys.dont_write_bytecode |= self.no_bytecode
         sys.orig_argv[:] = self.cold()
         sys.executable = self.executable
+        if spawning := sys.modules.get("multiprocessing.spawn"):
+            spawning.set_executable(self.executable)
         sys.argv[:] = [self.what if self.kind == "script" else self.kind, *self.arguments]
         added = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if is_bootstrap(path)]
         sys.path[:] = [*added, *paths]
@@ -446,7 +451,10 @@ def status_after(run: Callable[[], None]) -> int:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == "<fork server>":
             trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+        if sys.version_info >= (3, 12):
+            sys.last_exc = sys.last_value
+        sys.excepthook(sys.last_type, sys.last_value, trace)
         return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 

@@ -32,12 +32,14 @@ from barograph.jobs.data.lazy import lazy_problem
 from barograph.jobs.decisions import end_of_lost
 from barograph.jobs.engines.engine import ASKED, Order
 from barograph.jobs.engines.local import LocalEngine
+from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
 from barograph.jobs.interruptions.sources import sources_named
-from barograph.jobs.job_log import CODE, EventLog, instance_folder
+from barograph.jobs.job_log import CODE, EVENTS, EventLog, instance_folder
+from barograph.jobs.job_report import JobView
 from barograph.jobs.outputs import fetched_model, outputs_of
 from barograph.jobs.patience import Patience
 from barograph.jobs.script import Script
@@ -121,10 +123,10 @@ class Place:
         write_channels(self.real, manifest.run_id, channels, now_unix=0.0)
 
     def agent(self, attempt: int = 0) -> Agent:
-        patience = Patience(self._wait, lambda: self.waited_secs)
+        patience = Patience(self.wait, lambda: self.waited_secs)
         return Agent(self.store, attempt, 0, self.work, self.folder / "cache", patience=patience)
 
-    def _wait(self, secs: float) -> None:
+    def wait(self, secs: float) -> None:
         self.waited_secs += secs
 
     def before(self, do: Callable[[str, str, bytes], object]) -> None:
@@ -484,6 +486,44 @@ def test_a_store_that_is_full_is_waited_for_before_a_trained_model_is_given_up(p
     ended = place.shell("echo 7 > $SM_CHECKPOINT_DIR/epoch")
     assert ended == Ended(Outcome.FAILED, None, "The store is full. Free some space.")
     assert place.waited_secs >= 600
+
+
+def test_while_the_store_is_full_the_job_says_so_and_what_to_do(place: Place) -> None:
+    seen = set[str]()
+
+    def fail(verb: str, name: str, data: bytes) -> None:
+        if "checkpoints" in name and verb == "put" and place.waited_secs < 60:
+            raise StoreFull(f"The store is full. (put {name}: No space left on device).")
+
+    def look(secs: float) -> None:
+        place.waited_secs += secs
+        seen.add(JobView("digits", place.real).report().reason)
+
+    place.before(fail)
+    place.submit("sh", "-c", "echo 7 > $SM_CHECKPOINT_DIR/epoch")
+    log = EventLog(place.real, EVENTS)
+    log.append("starting", attempt=0)
+    log.append("started", index=0, handle={})
+    place.wait = look  # type: ignore[method-assign]
+    ended = place.agent().run()
+    assert ended == Ended(Outcome.FINISHED, 0)
+    (reason,) = {re.sub(r"\(put job/checkpoints/0/.*/epoch:", "(put epoch:", text) for text in seen}
+    assert reason == ("The store is full. Free some space; after 10 minutes the job fails. (put epoch: No space left "
+                      "on device).")
+    assert JobView("digits", place.real).report().reason == ""
+
+
+def test_a_disk_without_a_free_byte_is_named_although_the_instance_cannot_say_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.submit("true")
+    log = EventLog(place.real, EVENTS)
+    log.append("starting", attempt=0)
+    log.append("started", index=0, handle={})
+    Heartbeat(place.real, 0, 0).beat()
+    assert JobView("digits", place.real).report().reason == ""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))  # type: ignore[attr-defined]
+    assert JobView("digits", place.real).report().reason == f"The store is full. Free some space ({place.real.url})."
 
 
 # A store that fails.

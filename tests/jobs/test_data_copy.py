@@ -208,7 +208,7 @@ def test_a_scribble_of_a_script_reaches_no_later_job(place: Place) -> None:
 
 def test_two_deliveries_share_one_cache_at_once(place: Place) -> None:
     channel, listing = Channel("train", place.bucket.url), place.bucket.listing
-    meet = threading.Barrier(2, timeout=60)
+    meet = threading.Barrier(2, timeout=600)
     first_read: set[int] = set()
 
     def before_read(name: str) -> None:
@@ -224,7 +224,7 @@ def test_two_deliveries_share_one_cache_at_once(place: Place) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert [content(place.root / "job" / f"train{index}") for index in range(2)] == [FILES, FILES]
 
 

@@ -80,6 +80,18 @@ def test_local_files_are_there_and_gone_afterwards(local: DataListing, tmp_path:
 
 
 @pytest.mark.usefixtures("fuse")
+def test_two_instances_see_one_half_of_the_files_each(local: DataListing, tmp_path: Path) -> None:
+    seen = []
+    for index in range(2):
+        channel = Channel("train", local.root, Mode.LAZY, sharded=True)
+        with deliver(channel, local, tmp_path / f"{index}" / "train", index=index, count=2, cache=tmp_path / "cache",
+                     progress=lambda found: None, cancelled=threading.Event()) as delivery:
+            seen.append(content(delivery.directory))
+    assert [len(files) for files in seen] == [2, 2]
+    assert {**seen[0], **seen[1]} == FILES
+
+
+@pytest.mark.usefixtures("fuse")
 def test_nothing_can_be_written(local: DataListing, tmp_path: Path) -> None:
     with delivered(local, tmp_path) as delivery:
         for write in (lambda: (delivery.directory / "a.bin").write_bytes(b"x"),
@@ -120,7 +132,7 @@ def test_two_directories_share_one_cache_at_once(bucket: str, tmp_path: Path) ->
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(600)
         assert found == [FILES, FILES]
 
 
@@ -145,7 +157,7 @@ def test_a_file_that_changed_gives_an_error_and_a_reason(
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait for another process."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

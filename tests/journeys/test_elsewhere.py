@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,9 +56,9 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECS
     while True:
         try:
-            urllib.request.urlopen(url, timeout=5).close()
+            urllib.request.urlopen(url, timeout=60).close()
             return
-        except urllib.error.URLError:
+        except OSError:
             # The server is a real process: there is nothing to wait on but its answer.
             if process.poll() is not None or time.monotonic() > deadline:
                 raise

@@ -18,7 +18,7 @@ from real_fastai import Unavailable, folder_with_fastai
 
 SCRIPT = Path(__file__).parent.parent / "fastai_script.py"
 INTEGRATION = SCRIPT.with_name("fastai_integration.py")
-SECS = 120.0
+SECS = 1800.0
 
 
 def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:

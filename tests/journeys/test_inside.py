@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chromium import CHROMIUM
+from chromium import CHROMIUM, LONGEST_SECS
 from forking import TORCH
 
 FORKED = TORCH
@@ -35,7 +35,6 @@ for number in range(40):
                 F.cross_entropy(model(images[start:start + 30]), labels[start:start + 30])
         model.train()
 '''
-_LONGEST_SECS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def url(make_desk: Callable[[str], Any]) -> Iterator[str]:
     process = desk.start("barograph", "studio", "runs", "--no-open", "--port", "0")
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        text, deadline = b"", time.monotonic() + _LONGEST_SECS
+        text, deadline = b"", time.monotonic() + LONGEST_SECS
         while b"Ctrl-C" not in text:
             assert selector.select(max(0.0, deadline - time.monotonic())), "the server did not start in time"
             data = os.read(process.stdout.fileno(), 4096)
@@ -65,7 +64,7 @@ def test_a_sample_is_opened_and_its_maps_are_seen_on_a_phone_by_keyboard(url: st
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=[
             "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"])
         page = browser.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce").new_page()
-        page.set_default_timeout(_LONGEST_SECS * 1000)
+        page.set_default_timeout(LONGEST_SECS * 1000)
         complaints: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -97,6 +98,22 @@ def test_a_script_becomes_a_model_with_one_command(jobs: Any) -> None:
     jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
 
 
+def test_a_job_is_searchable_and_its_model_leads_back_to_its_data(jobs: Any) -> None:
+    jobs.write("digits/a.csv", "1,2\n")
+    jobs.write("read.py", "import os, sys\nwith open(os.environ['SM_MODEL_DIR'] + '/sum.txt', 'w') as file:\n"
+                          "    file.write(open(sys.argv[1] + '/a.csv').read())\n")
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "sum", "--data", "train=digits", "--tag", "kind=demo",
+                               "--wait", "read.py", "{data.train}", "--lr", "0.5"))
+    assert done.code == 0, done.err
+    steps = json.loads(jobs.end(jobs.start("barograph", "lineage", "model/sum.txt", "--direction", "up",
+                                           "--json")).out)
+    assert [(step["source_name"], step["relation"], step["target_name"]) for step in steps if
+            step["relation"] != "part_of"] == [
+        ("artifact model/sum.txt", "made_by", "run sum"), ("run sum", "read", "artifact train")]
+    found = jobs.end(jobs.start("barograph", "search", "params.lr = 0.5 and tags.kind = 'demo'"))
+    assert (found.code, found.text.splitlines()[1].split("\t")[0]) == (0, "sum"), found.text + found.err
+
+
 def test_the_reason_and_the_exit_code_of_a_failed_script_are_told(jobs: Any) -> None:
     jobs.write("bad.py", "import sys\nprint('begin')\nraise ValueError('no data')\n")
     done = jobs.end(jobs.start("barograph", "submit", "--name", "bad", "--wait", "bad.py"))
@@ -156,18 +173,51 @@ def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> N
     jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
 
 
+def test_jobs_of_a_killed_controller_are_adopted(jobs: Any) -> None:
+    assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == "No open jobs.\n"
+    jobs.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
+                          "while os.path.exists(sys.argv[2]):\n    time.sleep(0.05)\n")
+    jobs.write("hold", "")
+    name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
+    jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
+    (controller,) = jobs.wait_until(lambda: found if len(found := controllers(jobs)) == 1 else (), "there is one")
+    os.kill(controller, signal.SIGKILL)
+    assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == f"A new controller manages 1 job: {name}\n"
+    jobs.wait_until(lambda: controllers(jobs), "it runs")
+    (jobs.folder / "hold").unlink()
+    assert wait(jobs, name)[0] == 0
+    assert (jobs.folder / "starts").read_text() == "started "
+    wrong = jobs.end(jobs.start("barograph", "jobs", name))
+    assert (wrong.code, f'"{name}" is not "adopt". To show a job:' in " ".join(wrong.err.split())) == (2, True)
+
+
 def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_run(jobs: Any) -> None:
     jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
     cpus = str(os.cpu_count())
     first = submit(jobs, "--name", "first", "--cpus", cpus, "slow.py")
     second = submit(jobs, "--name", "second", "--cpus", cpus, "slow.py")
     jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", first)).text, "it has begun")
-    waiting = report(jobs, second)
+    waiting = jobs.wait_until(lambda: found if (found := report(jobs, second))["reason"] else None, "it has a reason")
     assert (waiting["phase"], waiting["reason"]) == ("queued", f"Waits for {cpus} of {cpus} CPUs; 0 are free.")
     for name in (second, first):
         assert jobs.end(jobs.start("barograph", "stop", name)).code == 0
         code, ended = wait(jobs, name)
         assert (code, ended["phase"], ended["reason"]) == (79, "stopped", "Stopped: requested by the user.")
+    jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
+
+
+def test_a_job_whose_files_are_gone_is_forgotten_and_leaves_its_place_to_the_next(jobs: Any) -> None:
+    jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
+    cpus = str(os.cpu_count())
+    gone = submit(jobs, "--name", "gone", "--cpus", cpus, "slow.py")
+    jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", gone)).text, "it has begun")
+    after = submit(jobs, "--name", "after", "--cpus", cpus, "true")
+    shutil.rmtree(jobs.folder / "barograph-runs" / gone, ignore_errors=True)
+    assert report(jobs, gone)["reason"].startswith("Its files are gone. To forget the job:  barograph stop gone (")
+    stopped = jobs.end(jobs.start("barograph", "stop", gone))
+    assert (stopped.code, stopped.text) == (
+        0, "The files of gone are gone. Its processes are ended, and it is no longer listed.\n")
+    assert wait(jobs, after)[0] == 0
     jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
 
 
@@ -196,6 +246,18 @@ def test_a_job_is_submitted_again_with_other_hyperparameters(jobs: Any) -> None:
     assert jobs.end(jobs.start("barograph", "logs", "one")).text == "['--lr', '0.2', '--seed', '1']\n"
     again = jobs.end(jobs.start("barograph", "resubmit", "one", "seed=2", "--wait"))
     assert again.text == "['--lr', '0.2', '--seed', '2']\n"
+
+
+def test_a_job_outside_git_is_rerun_with_the_code_that_it_was_sent(jobs: Any) -> None:
+    jobs.write("helper.py", "LOSSES = [3.0, 2.0, 1.0]\n")
+    script = jobs.write("steps.py", "import barograph, helper\nrun = barograph.attach(explicit_steps=True)\n"
+                                    "for loss in helper.LOSSES:\n    run.step(loss)\n")
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "steps", "--wait", "steps.py"))
+    assert done.code == 0, done.err
+    script.unlink()
+    again = jobs.end(jobs.start("barograph", "rerun", "barograph-runs/steps"))
+    assert "barograph: identical. All " in again.err, again.err
+    assert again.code == 0
 
 
 def test_a_program_that_is_missing_and_a_directory_that_cannot_be_written_are_named(jobs: Any) -> None:

@@ -26,7 +26,7 @@ if os.environ["RANK"] == "0":
             assert peer.recv(100).decode() == space
             peer.sendall(b"met")
 else:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         try:
             peer = socket.create_connection(address)

@@ -24,6 +24,7 @@ from barograph.jobs.job_report import JobView, view_of
 from barograph.jobs.launchers import free_ports
 from barograph.jobs.state import JobState
 from barograph.machine.marked import kill_marked, marked_processes, program_of
+from barograph.tune.study import Study
 from journeys.conftest import Desk, Ended
 
 WAITING = """
@@ -229,13 +230,30 @@ def test_two_instances_train_together_and_resume_after_one_agent_was_killed(plac
     assert state.resumed_steps >= 6
 
 
+def test_a_study_trains_its_trials_on_the_nodes(place: Place) -> None:
+    place.desk.write("tuned.py", "import sys\nx = float(sys.argv[sys.argv.index('--x') + 1])\n"
+                                 "print(f'score: {1 - (x - 0.5) ** 2}', flush=True)\n")
+    ended = place.desk.end(place.desk.start(
+        "barograph", "tune", "tuned.py", "--engine", "ray", "--spot", "--vary", "x=0.1,0.4,0.8", "--strategy", "grid",
+        "--maximize", "score", "--metric", "score=score: ([0-9.]+)", "--parallel", "2", "--name", "onray", "--to",
+        place.desk.folder / "runs"))
+    assert ended.code == 0, ended.err
+    assert "score 0.99 with x=0.4" in ended.text
+    assert [str(trial.state) for trial in Study.open(place.desk.folder / "runs/studies/onray").trials] == [
+        "finished"] * 3
+    home = JobsHome(place.desk.environment["BAROGRAPH_HOME"])
+    place.desk.wait_until(lambda: all(record.over for record in home.all()), "the jobs were closed")
+    assert {record.engine for record in home.all()} == {"ray"}
+    assert len(home.all()) == 3
+
+
 def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -> None:
     place.desk.write("wait.py", WAITING)
     assert place.submit("wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     for process in place.controllers():
         process.kill()
-        process.wait(60)
+        process.wait(600)
     assert "run" in place.desk.end(place.desk.start("barograph", "jobs")).text
     state = place.finish()
     assert (state.attempt, state.interruptions) == (0, 0)
@@ -375,7 +393,7 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
         place.submit("--cpus", "2", "wait.py", ".").err
     for process in place.controllers():
         process.kill()
-        process.wait(60)
+        process.wait(600)
     assert place.desk.end(place.desk.start("barograph", "jobs")).code == 0
     assert place.finish().interruptions == 0
     assert marked_processes("BAROGRAPH_CLUSTER", "run@") == []

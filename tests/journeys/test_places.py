@@ -6,11 +6,7 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,10 @@ import pytest
 import barograph
 from barograph.errors import RunError, StoreError
 from barograph.runs.reading.doctor import examine
+from forking import TORCH
+from s3_server import s3_server
+
+FORKED = TORCH
 
 # Trains until it is told to end, and says how long its longest step took.
 OBEDIENT = '''
@@ -190,32 +190,17 @@ class Bucket:
     """An S3-compatible server that can hang, continue and stop."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONWARNINGS": "ignore"},
-        )
+        self.server, url = s3_server("journeys")
         self.environment = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}", "AWS_ACCESS_KEY_ID": "test",
+            "AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
         }
 
-    def is_ready(self) -> bool:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/journeys", method="PUT")
-        try:
-            urllib.request.urlopen(request, timeout=5).close()
-        except urllib.error.URLError:
-            return False
-        return True
-
 
 @pytest.fixture
-def bucket(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     pytest.importorskip("moto", reason="the S3-compatible server (moto[server]) is not installed")
     made = Bucket()
-    desk.wait_until(made.is_ready, "the server answers")
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     yield made

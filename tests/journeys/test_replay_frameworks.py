@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from forking import AVAILABLE
 
 FIT = '''
 import sys
@@ -145,6 +148,19 @@ def needs(*names: str) -> None:
             pytest.skip(f"{name} is not installed")
 
 
+@pytest.fixture
+def on(desk: Any, fork_servers: Callable[..., Any]) -> Callable[..., None]:
+    """Have the commands of the desk run with modules and variables that are loaded once."""
+
+    def on(*modules: str, **variables: str) -> None:
+        needs(*modules)
+        desk.environment |= variables
+        if AVAILABLE:
+            desk.programs = fork_servers(*modules, **variables).programs
+
+    return on
+
+
 def held(desk: Any, script: str, *words: str, settings: tuple[str, ...] = (), step: int = 3) -> dict[str, Any]:
     """Hold the step of a script's fourth batch; return what `barograph capsules` lists."""
     desk.write("train.py", script)
@@ -163,9 +179,10 @@ def replayed(desk: Any, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("backend", "setting"), [("tensorflow", "norm_above=1000"), ("torch", "when=checks:steep")])
-def test_a_keras_step_replays_bit_for_bit(desk: Any, backend: str, setting: str) -> None:
-    needs("keras", backend)
-    desk.environment |= {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+def test_a_keras_step_replays_bit_for_bit(
+    desk: Any, on: Callable[..., None], backend: str, setting: str
+) -> None:
+    on("keras", backend, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="3")
     desk.write("checks.py", STEEP)
     found = held(desk, FIT, "steep", "8", settings=("--set", f"recorder.{setting}"))
     # Whatever the script and the environment would have done.
@@ -190,9 +207,8 @@ def test_a_keras_step_replays_bit_for_bit(desk: Any, backend: str, setting: str)
 
 
 @pytest.mark.parametrize(("how", "step"), [("", 3), ("two in one", 3), ("gathered", 1), ("scaled", 3)])
-def test_the_layer_and_the_sample_are_named(desk: Any, how: str, step: int) -> None:
-    needs("keras", "jax")
-    desk.environment |= {"KERAS_BACKEND": "jax"}
+def test_the_layer_and_the_sample_are_named(desk: Any, on: Callable[..., None], how: str, step: int) -> None:
+    on("keras", "jax", KERAS_BACKEND="jax")
     held(desk, FIT, "zero", "8", how, step=step)
     result = replayed(desk, "run")
     assert result["grade"] == "bitwise"
@@ -202,9 +218,8 @@ def test_the_layer_and_the_sample_are_named(desk: Any, how: str, step: int) -> N
     assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([5], True)
 
 
-def test_a_step_of_a_tensorflow_loop_is_replayed(desk: Any) -> None:
-    needs("keras", "tensorflow")
-    desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+def test_a_step_of_a_tensorflow_loop_is_replayed(desk: Any, on: Callable[..., None]) -> None:
+    on("keras", "tensorflow", KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
     held(desk, LOOP)
     result = replayed(desk, "run", "train.py", "7")
     assert result["grade"] == "bitwise"
@@ -212,9 +227,8 @@ def test_a_step_of_a_tensorflow_loop_is_replayed(desk: Any) -> None:
     assert result["guilty"]["rows"] == [5]
 
 
-def test_a_step_of_two_replicas_is_replayed(desk: Any) -> None:
-    needs("keras", "tensorflow")
-    desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+def test_a_step_of_two_replicas_is_replayed(desk: Any, on: Callable[..., None]) -> None:
+    on("keras", "tensorflow", KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
     held(desk, MIRRORED)
     result = replayed(desk, "run", "train.py", "7")
     assert result["grade"] == "bitwise"
@@ -223,8 +237,8 @@ def test_a_step_of_two_replicas_is_replayed(desk: Any) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_a_jax_step_is_replayed(desk: Any, devices: int) -> None:
-    needs("jax", "optax")
+def test_a_jax_step_is_replayed(desk: Any, on: Callable[..., None], devices: int) -> None:
+    on("jax", "optax")
     desk.environment |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     found = held(desk, JAX, "8")
     result = replayed(desk, found["place"], "train.py", "7", "8")

@@ -11,6 +11,9 @@ import pytest
 
 from barograph.runs.state.origins import read_origin
 from barograph.store.urls import store_from_url
+from forking import TORCH
+
+FORKED = TORCH
 
 COMMITTED = "raise SystemExit('this was never run')\n"
 CHANGED = '''

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from forking import TORCH
+
+FORKED = TORCH
 
 TRAINING = """
 import sys, torch
@@ -46,20 +49,19 @@ class Hangs(barograph.Rule):
 '''
 
 
-def barograph(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "barograph", *arguments], cwd=cwd, capture_output=True, text=True,
-                          check=False, timeout=600)
+def barograph(root: Any, *words: str) -> Any:
+    return root.end(root.start("barograph", *words))
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("service")
-    (folder / "train.py").write_text(TRAINING, encoding="utf-8")
-    (folder / "hanging.py").write_text(RULE, encoding="utf-8")
+def root(make_desk: Callable[[str], Any]) -> Any:
+    root = make_desk("service")
+    root.write("train.py", TRAINING)
+    root.write("hanging.py", RULE)
     for place, argument in (("runs/team/sound", "ok"), ("runs/sick", "nan")):
-        done = barograph("run", "--no-live", "--to", place, "--rules", "none", "train.py", argument, cwd=folder)
-        assert done.returncode == 0, done.stderr
-    return folder
+        done = barograph(root, "run", "--no-live", "--to", place, "--rules", "none", "train.py", argument)
+        assert done.code == 0, done.err
+    return root
 
 
 def codes(verdicts: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -67,17 +69,17 @@ def codes(verdicts: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_all_runs_are_evaluated_and_summarized(root: Path, processes: str) -> None:
-    done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", "--json",
-                     "--processes", processes, cwd=root)
-    assert done.returncode == 0, done.stderr
-    assert codes(json.loads(done.stdout)) == {"sick": ["N101"], "team/sound": []}
-    assert "sick: breaking" in done.stderr
+def test_all_runs_are_evaluated_and_summarized(root: Any, processes: str) -> None:
+    done = barograph(root, "watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", "--json",
+                     "--processes", processes)
+    assert done.code == 0, done.err
+    assert codes(json.loads(done.text)) == {"sick": ["N101"], "team/sound": []}
+    assert "sick: breaking" in done.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes of Windows are not sent Ctrl-C one by one")
-def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, root: Path) -> None:
-    service = desk.start("barograph", "watch", root / "runs", "--all", "--fresh", "--rules", "N101", "--json",
+def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, root: Any) -> None:
+    service = desk.start("barograph", "watch", root.folder / "runs", "--all", "--fresh", "--rules", "N101", "--json",
                          "--processes", "2")
     for _ in range(2):
         desk.read_until(service.stderr, b" is watched\n")
@@ -87,27 +89,27 @@ def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, roo
     assert codes(json.loads(ended.out)) == {"sick": ["N101"], "team/sound": []}
 
 
-def test_each_run_has_a_line_of_text(root: Path) -> None:
-    done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", cwd=root)
-    assert "2 runs watched." in done.stdout
-    assert "team/sound  ended, 20 steps evaluated, no problems" in done.stdout
+def test_each_run_has_a_line_of_text(root: Any) -> None:
+    done = barograph(root, "watch", "runs", "--all", "--once", "--fresh", "--rules", "N101")
+    assert "2 runs watched." in done.text
+    assert "team/sound  ended, 20 steps evaluated, no problems" in done.text
 
 
-def test_a_rule_that_hangs_is_removed_and_does_not_print_into_json(root: Path) -> None:
-    (root / "short.toml").write_text('rule_timeout_secs = "1s"\n', encoding="utf-8")
-    done = barograph("watch", "runs/sick", "--fresh", "--rules", "N101,hanging:Hangs", "--config", "short.toml",
-                     "--json", cwd=root)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+def test_a_rule_that_hangs_is_removed_and_does_not_print_into_json(root: Any) -> None:
+    root.write("short.toml", 'rule_timeout_secs = "1s"\n')
+    done = barograph(root, "watch", "runs/sick", "--fresh", "--rules", "N101,hanging:Hangs", "--config", "short.toml",
+                     "--json")
+    assert done.code == 0, done.err
+    summary = json.loads(done.text)
     assert [finding["code"] for finding in summary["findings"]] == ["N101"]
     assert "The rule X901 hangs is not used any more: it took longer than 1 s over one step." in summary["warnings"]
-    assert "printed by a rule" in done.stderr
+    assert "printed by a rule" in done.err
 
 
-def test_rules_spread_over_processes_find_the_same(root: Path) -> None:
+def test_rules_spread_over_processes_find_the_same(root: Any) -> None:
     said = [
-        json.loads(barograph("watch", "runs/sick", "--fresh", "--json", "--rules", "all", "--processes", processes,
-                             cwd=root).stdout)
+        json.loads(barograph(root, "watch", "runs/sick", "--fresh", "--json", "--rules", "all", "--processes",
+                             processes).text)
         for processes in ("1", "3")
     ]
     assert said[0]["findings"]
@@ -115,14 +117,14 @@ def test_rules_spread_over_processes_find_the_same(root: Path) -> None:
     assert said[0]["not_evaluated"] == said[1]["not_evaluated"]
 
 
-def test_two_runs_are_compared(root: Path) -> None:
-    done = barograph("watch", "runs/sick", "--against", "runs/team/sound", "--fresh", "--json", cwd=root)
-    assert done.returncode == 0, done.stderr
-    (finding,) = json.loads(done.stdout)["findings"]
+def test_two_runs_are_compared(root: Any) -> None:
+    done = barograph(root, "watch", "runs/sick", "--against", "runs/team/sound", "--fresh", "--json")
+    assert done.code == 0, done.err
+    (finding,) = json.loads(done.text)["findings"]
     assert finding["code"] == "R101"
     assert finding["message"].startswith("Step 7 is the first that differs from ")
-    same = barograph("watch", "runs/sick", "--against", "runs/sick", "--fresh", "--json", "--processes", "2", cwd=root)
-    assert json.loads(same.stdout)["findings"] == json.loads(same.stdout)["not_evaluated"] == []
+    same = barograph(root, "watch", "runs/sick", "--against", "runs/sick", "--fresh", "--json", "--processes", "2")
+    assert json.loads(same.text)["findings"] == json.loads(same.text)["not_evaluated"] == []
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
@@ -133,7 +135,7 @@ def test_two_runs_are_compared(root: Path) -> None:
     (("watch", "runs", "--all", "--part", "4/2"), "write it as 0/4"),
     (("watch", "runs", "--all", "--rules", "dead-rleu", "--once"), 'Did you mean "dead-relu"?'),
 ])
-def test_contradictory_options_are_an_error(root: Path, arguments: tuple[str, ...], says: str) -> None:
-    done = barograph(*arguments, cwd=root)
-    assert done.returncode == 2
-    assert says in done.stderr
+def test_contradictory_options_are_an_error(root: Any, arguments: tuple[str, ...], says: str) -> None:
+    done = barograph(root, *arguments)
+    assert done.code == 2
+    assert says in done.err

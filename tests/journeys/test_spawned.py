@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from forking import TORCH
+
+FORKED = TORCH
+
 SCRIPT = """
 import os
 import signal

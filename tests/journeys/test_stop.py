@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from forking import TORCH
+
+FORKED = TORCH
+
 FALLING_ILL = '''
 import atexit, sys, time
 

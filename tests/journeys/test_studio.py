@@ -87,19 +87,18 @@ def test_the_first_page_leads_to_the_verdict_its_cause_and_its_fix(tab: Tab, url
 
 
 def test_a_layer_is_opened_and_the_address_shows_the_same_to_others(tab: Tab, browser: Any, url: str) -> None:
-    page = tab.open(f"{url}#/run/0/dead?tab=layers")
+    page = tab.settled(f"{url}#/run/0/dead?tab=layers")
     page.locator("canvas").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     layer = page.get_by_role("region", name="Layer")
     playwright.expect(layer.get_by_role("table")).to_be_visible()
     playwright.expect(layer.get_by_role("figure").first).to_be_visible()
-    shown = layer.inner_text()
 
     other = Tab(browser, color_scheme="dark")
     again = other.open(page.url).get_by_role("region", name="Layer")
     playwright.expect(again.get_by_role("figure").first).to_be_visible()
-    assert again.inner_text() == shown
+    tab.until(lambda: again.inner_text() == layer.inner_text(), "the other shows the same:")
     page.go_back()
     playwright.expect(layer).to_be_hidden()
     assert tab.complaints + other.complaints == []
@@ -121,7 +120,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> 
     tab = Tab(browser)
     tab.page.set_viewport_size({"width": 390, "height": 800})
     for address in ("#/now", "#/runs", "#/jobs", "#/run/0/dead", "#/run/0/dead?tab=layers", "#/run/0/dead?tab=time"):
-        page = tab.open(f"{url}{address}")
+        page = tab.settled(f"{url}{address}")
         playwright.expect(page.get_by_text("Reading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
     tab.context.close()

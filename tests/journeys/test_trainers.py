@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from barograph.model.step import Mode
+from forking import DIGITS
+
+FORKED = DIGITS
 
 DATA = '''
 import torch

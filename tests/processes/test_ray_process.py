@@ -95,4 +95,4 @@ def test_the_loss_of_its_host_is_noticed_and_ends_the_process(family: Any, by_ra
         child.parent().parent().kill()
     with pytest.raises(HostLost):
         process.wait()
-    child.wait(60)
+    child.wait(600)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from barograph.tune.space import Space
-from barograph.tune.strategies import gaussian
+from barograph.tune.strategies import gaussian, tpe
 from barograph.tune.strategies.cma import CmaModel
 from barograph.tune.strategies.density import Densities
 from barograph.tune.strategies.gp import _log_h, choice_of
@@ -161,3 +161,32 @@ def test_cma_es_converges_on_a_bowl() -> None:
     while (trial := study.ask()) is not None:
         study.tell(trial, sum((float(value) - 1.0) ** 2 for value in trial.parameters.values()))
     assert study.best.value < 1e-2
+
+
+def test_predictions_in_blocks_are_those_of_single_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, at = gaussian.fitted(X, Y), GENERATOR.random((7, 3))
+    monkeypatch.setattr(gaussian, "_BLOCK", 3)
+    means, stds = process.predict(at)
+    for place, row in enumerate(at):
+        mean, std = process.predict(row[None])
+        assert (means[place], stds[place]) == pytest.approx((mean[0], std[0]))
+
+
+def test_the_trials_that_optuna_keeps_are_bounded_and_change_no_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = Positions(Space.from_mapping({"x": (0.0, 1.0), "y": (0.0, 1.0)}))
+    units = np.random.default_rng(1).random((12, 2))
+    losses = ((units - 0.3) ** 2).sum(axis=1)
+
+    def proposals(model: tpe.TpeModel) -> list[Floats | None]:
+        found = []
+        for number in range(8):
+            model.fit(Data(positions, units, losses, np.empty((0, 2)), set(), frozenset()))
+            found.append(model.proposal(np.random.default_rng(number)))
+        return found
+
+    whole, small = tpe.TpeModel(), tpe.TpeModel()
+    expected = proposals(whole)
+    monkeypatch.setattr(tpe, "_STRIDE", 2)
+    assert np.array_equal(proposals(small), expected)
+    assert len(whole._study.trials) == 12 + 8
+    assert len(small._study.trials) <= 12 + 3

@@ -106,17 +106,30 @@ def test_a_portfolio_says_what_it_used_and_why() -> None:
     assert {"gp", "tpe"} <= set(study.trials[-1].origin.scores)
 
 
-def test_a_study_may_end_when_no_improvement_is_expected() -> None:
-    study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="bayesian", seed=1, trials=60,
+def test_a_study_may_end_when_no_improvement_is_expected(tmp_path: Path) -> None:
+    study = Study.create(tmp_path, {"x": (-1.0, 1.0)}, strategy="bayesian", seed=1, trials=60,
                          completion=Completion(convergence=True))
     while (trial := study.ask()) is not None:
         study.tell(trial, (float(trial.parameters["x"]) - 0.3) ** 2)
     assert study.over == "no improvement of value is expected any more"
     assert abs(float(study.best.parameters["x"]) - 0.3) < 0.01
     assert len(study.trials) < 30
+    again = Study.open(tmp_path)
+    assert again.over == study.over
+    assert again.ask() is None
 
 
 def test_hyperband_gives_most_trials_the_shortest_bracket() -> None:
     study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="hyperband", seed=1)
     brackets = [Hyperband(1).propose(study._history, number).origin.bracket for number in range(220)]
     assert [brackets.count(bracket) for bracket in range(3)] == pytest.approx([120, 60, 40], abs=20)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "bayesian", "grid"])
+def test_every_combination_that_constraints_allow_is_tried_once(strategy: str) -> None:
+    study = Study.create(None, {"a": (1, 5), "b": (1, 5), "c": ["x", "y"], "d": "1,2 if c=y"}, strategy=strategy,
+                         seed=1, constraints=["a < b"])
+    while (trial := study.ask()) is not None and len(study.trials) <= 30:
+        study.tell(trial, float(trial.parameters["a"]))
+    assert len(study.trials) == 10 * 3
+    assert study.over == "every combination was tried"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.errors import BarographError, JobRefused, SettingsError, StudyChanged, TuneError
+from barograph.errors import BarographError, JobRefused, SettingsError, StudyChanged, StudyExists, TuneError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import Job
 from barograph.jobs.spec import JobSpec
 from barograph.tune.space import Space
-from barograph.tune.studies import create_study
+from barograph.tune.studies import create_study, found_study
 from barograph.tune.study import Study
+from barograph.tune.study_home import StudyHome
 from barograph.tune.trial_plan import TrialPlan
 from barograph.tune.tuner import tune_job
 
@@ -63,3 +65,47 @@ def test_a_changed_study_of_jobs_is_not_continued(
     with pytest.raises(StudyChanged) as caught:
         tune_job(Job([command]), options.pop("space", SPACE), name="study", home=JobsHome(tmp_path / "home"), **options)
     assert message in str(caught.value)
+
+
+def test_a_study_has_its_name_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*arguments: Any, **options: Any) -> Study:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "create", killed)
+        with pytest.raises(KeyboardInterrupt):
+            created(tmp_path, JobSpec(("train.py",)))
+    home = JobsHome(tmp_path / "home")
+    assert StudyHome(home).names() == ["study"]
+    assert found_study("study", home) is None
+    created(tmp_path, JobSpec(("train.py",)))
+    assert found_study("study", home) is not None
+    with pytest.raises(StudyExists, match="barograph tune resume study"):
+        created(tmp_path, JobSpec(("train.py",)))
+
+
+def test_two_studies_of_one_name_at_the_same_moment(tmp_path: Path) -> None:
+    with StudyHome(JobsHome(tmp_path / "home")).lock("study") as is_ours:
+        assert is_ours
+        with pytest.raises(StudyExists):
+            created(tmp_path, JobSpec(("train.py",)))
+    created(tmp_path, JobSpec(("train.py",)))
+
+
+def test_the_name_of_a_deleted_study_is_free(tmp_path: Path) -> None:
+    created(tmp_path, JobSpec(("train.py",)))
+    shutil.rmtree(tmp_path / "runs")
+    assert created(tmp_path, JobSpec(("train.py",))).trials == []
+
+
+def test_a_refused_study_leaves_no_name(tmp_path: Path) -> None:
+    with pytest.raises(TuneError):
+        created(tmp_path, JobSpec(("train.py",)), strategy="best")
+    assert StudyHome(JobsHome(tmp_path / "home")).names() == []
+
+
+def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(JobRefused, match=r"No script at nothere\.py"):
+        tune_job(Job(["nothere.py"]), SPACE, name="study", minimize=["loss"], home=JobsHome(tmp_path / "home"))
+    assert StudyHome(JobsHome(tmp_path / "home")).names() == []

@@ -120,6 +120,18 @@ def test_values_of_the_user_are_no_points_of_the_grid() -> None:
     assert study.ask() is None
 
 
+def test_a_study_without_further_combinations_is_over_for_everybody(tmp_path: Path) -> None:
+    study = Study.create(tmp_path, {"n": [1, 2]}, strategy="grid", seed=1)
+    told(study, 1.0, 2.0)
+    assert Study.open(tmp_path).over == ""
+    assert study.ask() is None
+    again = Study.open(tmp_path)
+    assert again.over == "every combination was tried"
+    again.extend(Completion(trials=5))
+    assert again.ask() is None
+    assert again.over == "every combination was tried"
+
+
 def test_values_of_the_user_come_first() -> None:
     study = Study.create(None, X, strategy="random")
     study.give({"x": 0.25})
@@ -350,3 +362,95 @@ def test_a_study_that_gave_up_may_try_again() -> None:
     told(study, *[None] * 5)
     assert "all 10 trials failed" in study.over
     assert tried_again(study.spec.completion, []) == study.spec.completion
+
+
+# Errors of an objective, and values that are none
+
+
+@pytest.mark.parametrize("error", [TuneError("no such model"), StoreFull("No space left."), ValueError("bad")])
+def test_any_error_of_an_objective_is_a_failed_trial(error: Exception) -> None:
+    def objective(parameters: dict[str, Any]) -> float:
+        if parameters["x"] > 0:
+            raise error
+        return float(parameters["x"])
+
+    found = tune(objective, X, trials=10, strategy="random", seed=1)
+    failed = [trial for trial in found.study.trials if trial.state is TrialState.FAILED]
+    assert [str(error) in trial.reason for trial in failed] == [True] * sum(
+        trial.parameters["x"] > 0 for trial in found.study.trials)  # type: ignore[operator]
+    assert failed
+
+
+def test_an_error_of_the_study_itself_ends_it(tmp_path: Path) -> None:
+    class Full(FileStore):
+        full = False
+
+        def create(self, name: str, data: bytes) -> None:
+            if self.full:
+                raise StoreFull("No space left.")
+            super().create(name, data)
+
+    store = Full(tmp_path)
+
+    def objective(parameters: dict[str, Any], trial: RunningTrial) -> float:
+        store.full = True
+        try:
+            trial.stop("hopeless")
+        except Exception:  # noqa: BLE001 - as a careless script does
+            return 1.0
+        return 2.0
+
+    with pytest.raises(StoreFull):
+        tune(objective, X, trials=10, strategy="random", seed=1, where=store)
+    store.full = False
+    assert [trial.number for trial in Study.open(tmp_path).running] == [0]
+
+
+@pytest.mark.parametrize(("value", "message"), [
+    ("0.5", "A value of a trial must be a number, not '0.5'."), ([1.0, 2.0], "A trial has 1 value (value), not 2."),
+    ({"loss": 1.0}, "The values have no value."), (10**400, "must be a number"), (object, "must be a number"),
+    (None, "value was never reported"),
+])
+def test_a_function_that_returns_no_number_says_so(value: Any, message: str) -> None:
+    with pytest.raises(TuneError) as caught:
+        tune(lambda parameters: value, X, strategy="random")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("All 5 trials failed")
+
+
+def test_stopped_and_failed_trials_are_trials_without_an_improvement() -> None:
+    study = told(Study.create(None, X, strategy="random", completion=Completion(patience=3)), 1.0, None)
+    trial = asked(study)
+    study.stop(trial, "the loss diverged")
+    study.tell(trial)
+    assert study.over == ""
+    told(study, None)
+    assert study.over == "no improvement of value by 1% in 3 trials"
+
+
+def test_patience_counts_in_the_order_in_which_trials_end() -> None:
+    study = told(Study.create(None, X, strategy="random", completion=Completion(patience=3)), 1.0)
+    late = asked(study)
+    told(study, 1.0, 1.0)
+    study.tell(late, 0.5)
+    told(study, 1.0, 1.0)
+    assert study.over == ""
+    told(study, 1.0)
+    assert "in 3 trials" in study.over
+
+
+def test_patience_begins_with_the_first_result() -> None:
+    study = told(Study.create(None, X, strategy="random", completion=Completion(patience=3)), None, None, None, 1.0)
+    assert study.over == ""
+
+
+@pytest.mark.parametrize("strategy", ["grid", "random", "auto"])
+def test_constraints_that_nothing_meets_are_refused_at_once(tmp_path: Path, strategy: str) -> None:
+    with pytest.raises(BadSpace, match="meets the constraints a > 3"):
+        Study.create(tmp_path, {"a": [1, 2, 3], "b": (0.0, 1.0)}, strategy=strategy, constraints=["a > 3"])
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_grid_between_whose_points_the_constraints_lie_is_refused() -> None:
+    with pytest.raises(BadSpace, match="A range has 5 values in the grid"):
+        Study.create(None, {"b": (0.0, 1.0)}, strategy="grid", constraints=["b > 0.3", "b < 0.4"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -153,12 +154,15 @@ def test_a_file_is_split_into_study_and_job() -> None:
 def test_options_describe_when_trials_and_studies_end() -> None:
     assert completion_of({}).trials == 20
     assert completion_of({"max_time": "2h", "jobs": 3}).secs == 7200
+    assert completion_of({"convergence": True}).convergence
     assert stopping_of({}).rules == ("median",)
     assert stopping_of({"strategy": "hyperband"}).rules == ("asha",)
     assert stopping_of({"stop_rule": ["none"], "stop_on_findings": False}) == replace(
         stopping_of({}), rules=(), findings=False)
     with pytest.raises(TuneError, match="--maximize"):
         check_objectives({})
+    with pytest.raises(TuneError, match="--vary"):
+        check_objectives({"minimize": ["loss"]})
 
 
 def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
@@ -167,3 +171,11 @@ def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
     unsure = judged(LOSS, {4: [0.9, 0.4], 2: [0.5, 0.7]})
     assert "not significantly better" in unsure.sentence
     assert unsure.repeated[0].trial == 2
+
+
+@pytest.mark.parametrize("value", [-1e-05, -1.23456789012e-07, -0.5, -3.0, -2e16, 1e-05])
+def test_argparse_takes_every_number_for_a_value(value: float) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--x", type=float)
+    words = plan("train.py").job_spec("study-001", {"x": value}).words
+    assert parser.parse_args(words[1:]).x == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +29,13 @@ class Queue:
     """Submits jobs that nobody runs."""
 
     def __init__(self, *errors: Exception) -> None:
-        self.errors, self.names = list(errors), list[str]()
+        self.errors, self.names, self.places = list(errors), list[str](), list[str]()
 
     def __call__(self, spec: JobSpec, *, to: str, home: JobsHome) -> Submitted:
         if self.errors:
             raise self.errors.pop(0)
         self.names.append(spec.name)
+        self.places.append(os.getcwd())
         stored(spec, to)
         home.add(JobRecord(spec.name, to, time.time_ns(), "local"), {})
         return Submitted(spec.name, store_from_url(to))
@@ -125,6 +127,22 @@ def test_jobs_that_are_refused_alike_do_not_use_up_the_trials(desk: Desk) -> Non
     assert desk.states() == ["finished", "failed", "running"]
     assert desk.tuner(queue).turn()
     assert queue.names == ["study-002"], "resumed in the right folder"
+
+
+def test_a_study_that_is_resumed_elsewhere_trains_the_code_of_its_own_directory(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("code", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    desk.plan = replace(desk.plan, directory=str(tmp_path / "code"), parallel=1)
+    queue = Queue()
+    desk.tuner(queue).turn()
+    assert queue.places == [str(tmp_path / "code")]
+    assert os.getcwd() == str(tmp_path / "elsewhere")
+    desk.plan = replace(desk.plan, directory=str(tmp_path / "on another machine"), parallel=2)
+    desk.tuner(queue).turn()
+    assert queue.places[1:] == [str(tmp_path / "elsewhere")]
 
 
 def test_an_unreachable_store_is_tried_again(desk: Desk) -> None:

@@ -128,7 +128,7 @@ def test_a_webhook_that_never_answers_takes_its_time_and_no_more(way: str) -> No
         begin = time.monotonic()
         with pytest.raises(NotDelivered, match=r"no response within 0\.5 s"):
             Webhook(filled(server.url), timeout_secs=0.5).send([OPENED])
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 60
 
 
 def test_a_webhook_that_nobody_listens_at_says_so_without_the_url() -> None:
@@ -198,9 +198,9 @@ def is_running(pid: int) -> bool:
 
 def test_what_a_command_leaves_running_holds_up_nothing() -> None:
     begin = time.monotonic()
-    CommandNotifier("sh -c 'sleep 20 & exit 0'", timeout_secs=15).send([OPENED])
+    CommandNotifier("sh -c 'sleep 300 & exit 0'", timeout_secs=200).send([OPENED])
 
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 100
 
 
 def test_a_command_that_takes_nothing_in_is_told_all_the_same() -> None:

@@ -18,14 +18,13 @@ from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
 from barograph.runs.state.origins import write_origin
 from barograph.store.urls import store_from_url
-from chromium import CHROMIUM
+from chromium import CHROMIUM, LONGEST_SECS
 from diary import Diary
 
 playwright = pytest.importorskip("playwright.sync_api")
 uvicorn = pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 
-_LONGEST_MS = 60_000
 REPLAY = {
     "grade": "bitwise", "text": "The loss and every gradient are bit-identical.", "losses": [[None, None]],
     "bad_operation": {"name": "log", "phase": "forward", "module": "fc", "line": "train.py:7", "of": "",
@@ -101,7 +100,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(_LONGEST_MS)
+    page.set_default_timeout(LONGEST_SECS * 1000)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if "Canvas2D" not in message.text else None)
     page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
@@ -159,6 +158,28 @@ def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: An
     playwright.expect(other.get_by_role("button", name="Log y")).to_have_attribute("aria-pressed", "true")
     assert other.get_by_label("x axis").input_value() == "acc"
     other.context.close()
+
+
+def test_another_x_axis_shows_all_of_it(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=charts&from=5&to=15")
+    page.get_by_label("x axis").select_option("acc")
+    playwright.expect(page.get_by_role("button", name="All values")).to_have_count(0)
+    assert "x=acc" in page.url
+    assert "from=" not in page.url
+
+
+def test_nothing_moves_under_the_pointer_when_the_marks_arrive(page: Any, url: str) -> None:
+    held: list[Any] = []
+    page.route("**/api/marks*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/api/marks*"):
+        page.goto(f"{url}#/run/0/spiky?tab=charts")
+    button = page.get_by_role("button", name="Ignore outliers")
+    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    before = button.bounding_box()
+    assert page.get_by_role("button", name="Rename").count() == 0
+    held[0].continue_()
+    playwright.expect(page.get_by_role("button", name="Rename")).to_be_visible()
+    assert button.bounding_box() == before
 
 
 def test_new_steps_are_drawn_and_the_zoom_stays(page: Any, url: str, live: Diary) -> None:

@@ -164,7 +164,7 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
     migrated = threading.Event()
 
     def slowly(place: str) -> Any:
-        assert migrated.wait(60)
+        assert migrated.wait(600)
         return catalog_at(place)
 
     monkeypatch.setattr("barograph.web.indexing.catalog_at", slowly)

@@ -51,14 +51,6 @@ def tab(browser: Any) -> Iterator[Tab]:
     tab.context.close()
 
 
-def settled(tab: Tab, address: str) -> Any:
-    """Open an address and wait until everything that it asks for is there."""
-    tab.open("about:blank")
-    page = tab.open(address)
-    playwright.expect(page.locator("main[aria-busy=false]")).to_be_visible()
-    return page
-
-
 def fits(page: Any) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
@@ -78,19 +70,19 @@ def test_a_link_shows_the_same_to_others_at_each_size_and_for_a_screen_reader(
         pytest.skip("the page was built elsewhere: there is no axe-core")
     other = Tab(browser, color_scheme="dark")
     for state in STATES:
-        page = settled(tab, f"{url}{state}")
+        page = tab.settled(f"{url}{state}")
         shown = page.locator("main").inner_text()
         assert violations(page) == [], state
         for width in (640, 390, 1280):  # 640 pixels are 1,280 at 200%
             page.set_viewport_size({"width": width, "height": 800})
             tab.until(partial(fits, page), f"{state} fits into {width} pixels:")
-        assert settled(other, page.url).locator("main").inner_text() == shown, state
+        assert other.settled(page.url).locator("main").inner_text() == shown, state
         assert violations(other.page, "color-contrast") == [], state
     other.context.close()
 
 
 def test_a_run_is_found_opened_and_left_by_keyboard_alone(tab: Tab, url: str) -> None:
-    page = settled(tab, url)
+    page = tab.settled(url)
     keys = page.keyboard
     keys.press("Tab")
     playwright.expect(page.get_by_role("button", name="Skip to the content")).to_be_in_viewport()

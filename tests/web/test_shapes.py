@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from answer_types import SCHEMA, problems_of
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Evidence
 from barograph.model.key import key_from_text
@@ -19,12 +20,10 @@ from barograph.model.plain import plain
 from barograph.queries.problems import problems_of as grouped
 from barograph.web.questions import QUESTIONS
 from barograph.web.schema import Shape, schema_of
-from barograph.web.shapes import SHAPES
 
 LISTS = {"curves": "Line", "layers": "Layer", "output": "Output", "numbers": "Number"}
 NAMES = {"run": "Run", "heat": "Heat", "step": "StepAround", "distributions": "Distributions", "time": "Time",
          "data": "Data", "origin": "RunOrigin"}
-SCHEMA = schema_of(SHAPES)
 
 
 def page_types() -> Any:
@@ -35,11 +34,6 @@ def page_types() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def problems_of(answer: Any, name: str) -> list[str]:
-    validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(answer)]
 
 
 def test_the_types_of_the_page_are_those_of_the_dataclasses() -> None:

@@ -46,7 +46,7 @@ from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
-from barograph.jobs.patience import Patience
+from barograph.jobs.patience import Patience, full_reason
 from barograph.jobs.peers import Peers
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
@@ -56,6 +56,7 @@ from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
+from barograph.machine.cpu_use import CpuUse
 from barograph.machine.host import interface_of
 from barograph.machine.marked import kill_unmarked_below
 from barograph.processes.command import Command
@@ -103,11 +104,12 @@ class Agent:
     ) -> None:
         self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
         self._layout = InstanceLayout(work)
-        self._events = EventLog(store, instance_folder(attempt, index))
+        self._events = EventLog(store, instance_folder(attempt, index), reads=False)
         self._patiently = patience or Patience()
         self._end_strays = end_strays
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
+        self._patiently.tell = self._heartbeat.tell_full
         self._sync_at = self._store_at = 0.0
         self._secrets = Secrets(os.environ)
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
@@ -166,7 +168,7 @@ class Agent:
         except (Cancelled, DeliveryCancelled):
             return self._end.ended(None, "It was asked to end before the script started.")
         except StoreFull as error:
-            return Ended(Outcome.FAILED, None, f"{error} Free some space.")
+            return Ended(Outcome.FAILED, None, full_reason(error))
         except (JobError, SettingsError) as error:
             return Ended(Outcome.SCRIPT, None, str(error))
         except BarographError as error:
@@ -235,7 +237,7 @@ class Agent:
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:
-            self._note("uploading", waits_for_room=code == 0)
+            self._note("uploading", waits_for_room=code == 0, cores=trained.cores)
             if code == 0 and not self._end.asked.is_set():
                 # What the script left running may write to its outputs.
                 limits.end_leftovers()
@@ -262,6 +264,7 @@ class Agent:
     ) -> Trained:
         """Run the script."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
+        use = CpuUse()
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         begin: Callable[[], object] | None = None
         if self._index == 0:
@@ -290,7 +293,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return Trained(code, script.tail, was_asked)
+        return Trained(code, script.tail, was_asked, use.mean_cores())
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:
@@ -354,7 +357,9 @@ class Agent:
                 self._sync_at = now + _SYNC_SECS
                 reap_orphans()
                 sync.upload(is_stopping=self._end.asked.is_set)
-        except StoreError:
+        except StoreError as error:
+            if isinstance(error, StoreFull):
+                self._heartbeat.tell_full(full_reason(error))
             # What was not written is written later. Each try may take seconds, in which no notice is seen.
             self._store_at = time.monotonic() + _RETRY_SECS
 

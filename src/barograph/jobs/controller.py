@@ -25,7 +25,7 @@ from barograph.jobs.controller_process import (
 )
 from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.engines import engines
-from barograph.jobs.handover import ask_for_handover, is_asked, note_running
+from barograph.jobs.handover import ask_for_handover, is_asked, note_ended, note_running
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.keeping import Keeping
@@ -95,7 +95,10 @@ class Controller:
         self._has_decided = False
         self._care("leftovers of killed processes", self._remove_leftovers)
         self._care("kept instances", self._release_kept)
-        records = [record for record in self._home.all() if not record.over]
+        everything = self._home.all()
+        for name in self._jobs.keys() - {record.name for record in everything}:
+            self._care(name, self._jobs[name].abandon)
+        records = [record for record in everything if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
         for record in records:
@@ -208,6 +211,7 @@ def main(path: str, *words: str) -> int:
         if lock.take():
             note_running(home)
             _manage(home, job, engine)
+            note_ended(home)
             lock.release()
             if is_asked(home):
                 return 0

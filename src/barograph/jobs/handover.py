@@ -27,6 +27,12 @@ def note_running(home: JobsHome) -> None:
     _write(home, _RUNNING)
 
 
+def note_ended(home: JobsHome) -> None:
+    """Remove the note of this controller, which still has the lock."""
+    with contextlib.suppress(OSError):
+        (home.path / _RUNNING).unlink(missing_ok=True)
+
+
 def is_older_running(home: JobsHome) -> bool:
     """Return whether the controller that runs has an older version than this process."""
     running = _version(home, _RUNNING)

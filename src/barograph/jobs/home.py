@@ -154,15 +154,21 @@ class JobsHome:
         return sorted(records, key=lambda record: record.name)
 
     def _read(self) -> list[JobRecord | DamagedRecord]:
-        """Return all records. A controller asks many times a second, so those that have not changed are kept."""
+        """Return all records. A controller asks many times a second, so those that have not changed are kept.
+
+        A job that has ended stays as it is: only another file of its name is looked at.
+        """
         found: dict[str, tuple[tuple[int, int, int], JobRecord | DamagedRecord]] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path / "jobs") as entries:
             for entry in entries:
                 if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    known = self._known.get(entry.name)
+                    if known and known[0][0] == entry.inode() and isinstance(known[1], JobRecord) and known[1].over:
+                        found[entry.name] = known
+                        continue
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat()
                         stamp = status.st_ino, status.st_mtime_ns, status.st_size
-                        known = self._known.get(entry.name)
                         found[entry.name] = known if known and known[0] == stamp else (stamp, _record(Path(entry.path)))
         self._known = found
         return [record for _, record in found.values()]
@@ -174,12 +180,14 @@ class JobsHome:
             UnknownJob: There is no such job, or there are several.
             DamagedChunk: Its record is damaged.
         """
+        if (exact := self._exactly(name)) is not None:
+            return exact
         for damaged in self.damaged():
             if damaged.name == name:
                 raise DamagedChunk(damaged.reason)
         records = self.all()
-        found = [record for record in records if record.name == name] or [
-            record for record in records if record.name.startswith(name) or record.name.endswith(name)] if name else []
+        found = [record for record in records
+                 if record.name.startswith(name) or record.name.endswith(name)] if name else []
         if len(found) == 1:
             return found[0]
         names = [record.name for record in found or records]
@@ -189,6 +197,16 @@ class JobsHome:
         if len(names) > _LISTED and near.startswith("There are"):
             near = f"The newest: {', '.join(reversed(names[-_LISTED:]))}. To list all:  barograph jobs --all"
         raise UnknownJob(f'There is no job named "{name}". {near}')
+
+    def _exactly(self, name: str) -> JobRecord | None:
+        """Return the job of this name without reading the others; None if there is none, or it is damaged."""
+        if not name or name != os.path.basename(name):
+            return None
+        try:
+            record = _record(self.path / "jobs" / f"{name}.json")
+        except (OSError, ValueError):
+            return None
+        return record if isinstance(record, JobRecord) else None
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment variables for the script of a job; empty once it has ended."""
@@ -210,6 +228,11 @@ class JobsHome:
         self._write("jobs", record.name, asdict(replace(record, over=True)), replaces=True)
         (self.path / "secrets" / f"{record.name}.json").unlink(missing_ok=True)
         shutil.rmtree(self.work(record.name), ignore_errors=True)
+
+    def forget(self, name: str) -> None:
+        """Remove the record of a job; the controller ends its processes and removes its directories."""
+        for folder in ("jobs", "secrets"):
+            (self.path / folder / f"{name}.json").unlink(missing_ok=True)
 
     def _write(self, folder: str, name: str, data: object, *, replaces: bool) -> None:
         with self._mapped():

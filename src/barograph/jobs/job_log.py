@@ -59,10 +59,14 @@ class EventLog:
         store: Store of the job.
         folder: `EVENTS`, or the folder of an instance.
         clock: Seconds since 1970 UTC.
+        reads: The writer calls `new` before it decides what to append. Without, an earlier event of its own whose
+            response was lost is kept, and the next event gets the next number.
     """
 
-    def __init__(self, store: Store, folder: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._folder, self._clock = store, folder, clock
+    def __init__(
+        self, store: Store, folder: str, *, clock: Callable[[], float] = time.time, reads: bool = True
+    ) -> None:
+        self._store, self._folder, self._clock, self._reads = store, folder, clock, reads
         self._next = 0
         self._writer = new_claim()
 
@@ -96,22 +100,36 @@ class EventLog:
             StoreError: The store rejects it.
         """
         event = Event(kind, self._clock(), data)
-        name = f"{self._folder}/{self._next:08d}.json"
         body = {"kind": kind, "time_unix": event.time_unix, "data": data, CLAIM: self._writer}
-        try:
-            self._store.create(name, sealed(body))
-        except ObjectExists:
-            # A bucket may store an object although its response is lost; then it is ours.
-            if not self._is_ours(name):
-                raise NotLeading(self._folder) from None
-        self._next += 1
-        return event
+        while True:
+            name = f"{self._folder}/{self._next:08d}.json"
+            try:
+                self._store.create(name, sealed(body))
+            except ObjectExists:
+                # A bucket may store an object although its response is lost; then it is ours.
+                found = self._of_ours(name)
+                if found is None or (self._reads and not _is_same(found, body)):
+                    raise NotLeading(self._folder) from None
+                self._next += 1
+                if not _is_same(found, body):
+                    continue
+            else:
+                self._next += 1
+            return event
 
-    def _is_ours(self, name: str) -> bool:
+    def _of_ours(self, name: str) -> Mapping[str, Any] | None:
+        """Return the event of this number if this writer wrote it, else None."""
         try:
-            return unsealed(self._store.get(name), name).get(CLAIM) == self._writer
+            found = unsealed(self._store.get(name), name)
         except (ObjectNotFound, DamagedChunk):
-            return False
+            return None
+        return found if found.get(CLAIM) == self._writer else None
+
+
+def _is_same(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Return whether two events are one that was written twice; each try has a time of its own."""
+    as_stored = unsealed(sealed(written), "")
+    return all(stored[part] == as_stored[part] for part in ("kind", "data"))
 
 
 def instance_folder(attempt: int, index: int) -> str:

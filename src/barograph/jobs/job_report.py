@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.errors import BarographError, DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
@@ -19,8 +20,12 @@ from barograph.runs.format.metadata import unsealed
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
+from barograph.store.failures import NO_SPACE
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_ROOM_BYTES = 4096
+"""A disk with less has no room for an event."""
 _DOING = ("preparing", "downloading", "training", "uploading")
 
 
@@ -136,23 +141,29 @@ class JobView:
         beats = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(beats, key=lambda beat: beat.step, default=None)
+        doing = self._what_it_does() if runs else ""
+        beat = self._beat() if runs else {}
+        downloads = doing == "downloading"
         return JobReport(
-            self.name, self.store.url, state.phase, self._what_it_does() if runs else "", state.reason,
+            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(beat),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))
+            state.exit_code, state.users_fault, int(beat.get("done_bytes", 0)) if downloads else 0,
+            int(beat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
 
-    def _downloaded(self) -> tuple[int, int]:
-        """Return how much of the data has arrived at the first instance, and how much there is."""
-        if self._word != "downloading":
-            return 0, 0
+    def _why_it_waits(self, beat: Mapping[str, Any]) -> str:
+        """Return why the first instance waits, as it says itself, or cannot say because nothing more can be written."""
+        is_full = beat and isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES
+        return str(beat.get("waiting", "")) or (f"{NO_SPACE} Free some space ({self.store.url})." if is_full else "")
+
+    def _beat(self) -> Mapping[str, Any]:
+        """Return the heartbeat of the first instance; nothing before its first one."""
         name = f"{instance_folder(self.state.attempt, 0)}/{NOW}"
         try:
-            body = unsealed(self.store.get(name), name)
+            return unsealed(self.store.get(name), name)
         except (ObjectNotFound, DamagedChunk):
-            return 0, 0
-        return int(body.get("done_bytes", 0)), int(body.get("total_bytes", 0))
+            return {}
 
     def _bill(self, now_unix: float, steps: int) -> Bill | None:
         state, spec = self.state, self.submission.spec
@@ -196,6 +207,9 @@ def _report(record: JobRecord | DamagedRecord) -> JobReport:
         return JobReport(record.name, str(record.path), None, "damaged", record.reason)
     try:
         return JobView(record.name, store_from_url(record.url)).report()
+    except NotARun:
+        return _unreadable(record, "unreadable", f"Its files are gone. To forget the job:  barograph stop "
+                                                 f"{record.name} ({record.url}).")
     except BarographError as error:
         return _unreadable(record, "damaged" if isinstance(error, DamagedChunk) else "unreadable", str(error))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

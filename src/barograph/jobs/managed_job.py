@@ -96,6 +96,11 @@ class ManagedJob:
         """Whether the last turn wrote an event."""
         return self._has_decided
 
+    def abandon(self) -> None:
+        """End its instances and release them: its record was deleted."""
+        self._end_instances()
+        self._engine.release(self.record.name)
+
     def turn(self, *, may_start: bool) -> bool:
         """Take what has happened and do what is due; return whether the job waits for instances.
 

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from barograph.errors import JobError, NotARun, RerunFailed
+from barograph.errors import CheckoutFailed, JobError, NotARun, RerunFailed
+from barograph.jobs.code import unpack
 from barograph.jobs.home import JobsHome
+from barograph.jobs.job_log import CODE
 from barograph.jobs.job_packages import pins_of
 from barograph.jobs.launchers import free_ports
 from barograph.jobs.layout import InstanceLayout, Place, variables
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.submission import Submission, read_submission
+from barograph.model.origin import Origin
+from barograph.rerun.checkout import Checkout, check_is_new, checked_out
 from barograph.store.base import Store
 
 
@@ -33,6 +37,43 @@ def job_of(run: Store) -> Submission | None:
         raise RerunFailed(f"This run was a job and needs one again, because {why}. Run it again:  "
                           f"barograph resubmit {run.url}")
     return job
+
+
+def code_again(run: Store, origin: Origin, folder: Path) -> Checkout:
+    """Check out the code of a run: from git, else the copy that its job was sent.
+
+    Args:
+        run: Store of the run.
+        origin: Origin of the run.
+        folder: Destination; must not exist.
+
+    Raises:
+        CheckoutFailed: As `checked_out`, or the copy is not an archive of code.
+        DamagedChunk, StoreError: The run cannot be read.
+    """
+    sent = "" if origin.code else _sent_code(run)
+    if not sent:
+        return checked_out(run, origin, folder)
+    check_is_new(folder)
+    archive = bytes(run.get(f"{CODE}.{sent}"))
+    made = Checkout(folder, folder, None, ())
+    folder.mkdir(parents=True)
+    try:
+        unpack(archive, folder)
+    except BaseException as error:
+        made.remove()
+        if isinstance(error, JobError):
+            raise CheckoutFailed(str(error)) from error
+        raise
+    return made
+
+
+def _sent_code(run: Store) -> str:
+    """Return the digest of the code that the job of a run was sent; "" if there is none."""
+    try:
+        return read_submission(run).code
+    except NotARun:
+        return ""
 
 
 def python_again(run: Store, job: Submission, code: Path, *, progress: Callable[[str], None]) -> Path | None:

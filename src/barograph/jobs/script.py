@@ -32,11 +32,19 @@ _MOST_WAITING_BYTES = 16 * 2**20
 
 
 class Trained(NamedTuple):
-    """The end of a script: its exit code, the end of its output, and whether it ran until it was asked to end."""
+    """The end of a script.
+
+    Attributes:
+        code: Its exit code.
+        tail: The end of its output.
+        was_asked: Whether it ran until it was asked to end.
+        cores: Mean number of cores that it used; None if unknown.
+    """
 
     code: int
     tail: str
     was_asked: bool
+    cores: float | None = None
 
 
 def recording_environment(

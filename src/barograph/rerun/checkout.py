@@ -79,8 +79,7 @@ def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
     if code is None:
         why = next((text for text in origin.problems if text.startswith("The code")), "the run has no code.")
         raise CheckoutFailed(f"There is nothing to check out: {why}")
-    if folder.exists() or folder.is_symlink():
-        raise CheckoutFailed(f"The directory already exists. Choose a new one ({folder}).")
+    check_is_new(folder)
     diff, untracked = (_kept(store, name) for name in (code.diff, code.untracked))
     # Before anything is written.
     check_paths(paths_in(diff), "the patch")
@@ -98,6 +97,12 @@ def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
         made.remove()
         raise
     return Checkout(folder, made.directory, repository, tuple(notes))
+
+
+def check_is_new(folder: Path) -> None:
+    """Raise `CheckoutFailed` if a folder exists."""
+    if folder.exists() or folder.is_symlink():
+        raise CheckoutFailed(f"The directory already exists. Choose a new one ({folder}).")
 
 
 def _kept(store: Store, name: str) -> bytes:

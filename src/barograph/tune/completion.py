@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,11 +11,14 @@ from barograph.tune.spec import Completion, Objective
 from barograph.tune.trial import Trial, TrialState
 
 
-def reason_to_end(trials: Sequence[Trial], objective: Objective, completion: Completion, *, secs: float) -> str:
+def reason_to_end(
+    trials: Sequence[Trial], ended: Sequence[Trial], objective: Objective, completion: Completion, *, secs: float
+) -> str:
     """Return why no trial should be started any more; "" if the study goes on.
 
     Args:
         trials: All trials of the study, in order.
+        ended: Those that have ended, in the order of their ends.
         objective: The first objective.
         completion: The criteria.
         secs: Time that the study has taken.
@@ -25,7 +29,7 @@ def reason_to_end(trials: Sequence[Trial], objective: Objective, completion: Com
         return f"it reached its time limit of {completion.secs:g} s"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
         return f"its trials cost {cost:.2f} (limit {completion.cost:g})"
-    return common_failure(trials, completion.failures) or _by_value(trials, objective, completion)
+    return common_failure(trials, completion.failures) or _by_value(ended, objective, completion)
 
 
 def common_failure(trials: Sequence[Trial], least: int) -> str:
@@ -49,11 +53,12 @@ def tried_again(completion: Completion, trials: Sequence[Trial]) -> Completion:
     return replace(completion, failures=failed + Completion().failures)
 
 
-def _by_value(trials: Sequence[Trial], objective: Objective, completion: Completion) -> str:
+def _by_value(ended: Sequence[Trial], objective: Objective, completion: Completion) -> str:
     if completion.target is None and completion.patience is None:
         return ""
-    losses = [objective.loss(trial.value) for trial in trials if trial.state is TrialState.FINISHED]
-    if not losses:
+    # A trial that was stopped or that failed has improved nothing.
+    losses = [objective.loss(trial.value) if trial.state is TrialState.FINISHED else math.inf for trial in ended]
+    if min(losses, default=math.inf) == math.inf:
         return ""
     if completion.target is not None and min(losses) <= objective.loss(completion.target):
         return f"{objective.name} reached the target of {completion.target:g}"
@@ -63,10 +68,15 @@ def _by_value(trials: Sequence[Trial], objective: Objective, completion: Complet
 
 
 def _idle(losses: Sequence[float], improvement: float) -> int:
-    """Return the number of values since the last one that improved the best by a share of it."""
-    best, idle = losses[0], 0
-    for loss in losses[1:]:
-        if loss < best - improvement * abs(best):
+    """Return the number of values since the last one that improved the best by a share of it.
+
+    Those before the first finite value do not count.
+    """
+    best, idle = math.inf, 0
+    for loss in losses:
+        if math.isinf(best):
+            best = loss
+        elif loss < best - improvement * abs(best):
             best, idle = loss, 0
         else:
             idle += 1

@@ -23,8 +23,12 @@ class History:
         self.space, self.objectives = space, tuple(objectives)
         self.trials: list[Trial] = []
         self.running: dict[int, Trial] = {}
+        self.ended: list[Trial] = []
+        """Those of `trials` that ended, in the order of their ends."""
         self.judged: list[tuple[Trial, int]] = []
         """Trials that ended and that models had predicted, with their index in `units`."""
+        self.stopped: list[tuple[Trial, int]] = []
+        """Trials that a rule or the user stopped and that have a curve, with their index in `units`."""
         self._units = array("d")
         self._losses = array("d")
 
@@ -37,14 +41,22 @@ class History:
     def end(self, trial: Trial) -> None:
         """Take the end of a trial."""
         self.running.pop(trial.number, None)
+        self.ended.append(trial)
         if trial.origin.scores:
             self.judged.append((trial, self.ended_count))
+        if trial.state is TrialState.STOPPED and trial.cause is not Cause.FINDING and trial.curve:
+            self.stopped.append((trial, self.ended_count))
         self.inherit(trial)
 
     def inherit(self, trial: Trial) -> None:
         """Take a trial of another study that is like this one."""
         self._units.extend(self.space.units(trial.parameters))
         self._losses.extend(losses_of(trial, self.objectives))
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether trials report values while they train."""
+        return bool(self.stopped) or any(trial.curve for trial in self.running.values())
 
     @property
     def ended_count(self) -> int:
@@ -66,8 +78,8 @@ class History:
 def losses_of(trial: Trial, objectives: Sequence[Objective]) -> tuple[float, ...]:
     """Return what the search learns from a trial that ended.
 
-    A trial that a rule or the user stopped counts with its last value, which is no better than the one it would have
-    reached. One that a finding stopped counts as failed: its values lead nowhere.
+    A trial that a rule or the user stopped counts with its last value; a portfolio replaces it by the expected one, see
+    `strategies.outlook`. One that a finding stopped counts as failed: its values lead nowhere.
     """
     if trial.state is TrialState.FINISHED:
         return tuple(objective.loss(value) for objective, value in zip(objectives, trial.values, strict=True))

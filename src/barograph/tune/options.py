@@ -13,14 +13,14 @@ from barograph.tune.spec import Completion, Stopping
 DEFAULT_TRIALS = 20
 NO_RULE = "none"
 OPTIONS = ("vary", "constraint", "maximize", "minimize", "metric", "value", "jobs", "parallel", "strategy", "seed",
-           "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "confirm", "name",
-           "parent", "transfer")
+           "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "convergence",
+           "confirm", "name", "parent", "transfer")
 """Options of a study; in tune.toml they are entries, beside those of a job file."""
 _LISTS = ("constraint", "maximize", "minimize", "stop_rule", "parent")
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "value": str, "jobs": int, "parallel": int, "strategy": str, "seed": int, "stop_on_findings": bool,
     "target_value": (int, float), "max_time": (str, int, float), "max_cost": (int, float), "patience": int,
-    "confirm": int, "name": str, "transfer": bool,
+    "convergence": bool, "confirm": int, "name": str, "transfer": bool,
 }
 
 
@@ -67,7 +67,8 @@ def completion_of(options: Mapping[str, Any]) -> Completion:
     return Completion(
         trials=options["jobs"] if options.get("jobs") is not None else DEFAULT_TRIALS,
         secs=None if limit is None else seconds_from("max-time", limit), cost=options.get("max_cost"),
-        target=options.get("target_value"), patience=options.get("patience"))
+        target=options.get("target_value"), patience=options.get("patience"),
+        convergence=bool(options.get("convergence")))
 
 
 def stopping_of(options: Mapping[str, Any]) -> Stopping:
@@ -82,10 +83,12 @@ def stopping_of(options: Mapping[str, Any]) -> Stopping:
 
 
 def check_objectives(options: Mapping[str, Any]) -> None:
-    """Raise `TuneError` unless there is a metric to optimize, and patterns are of such metrics."""
+    """Raise `TuneError` unless something varies, there is a metric to optimize, and patterns are of such metrics."""
     names = [*(options.get("maximize") or ()), *(options.get("minimize") or ())]
     if not names:
         raise TuneError("A study needs a metric to optimize: --maximize METRIC or --minimize METRIC.")
+    if not options.get("vary"):
+        raise TuneError("A study needs a parameter that varies: --vary lr=1e-4..1:log, for example.")
     for name in options.get("metric") or ():
         if name not in names:
             raise UnknownName(f'"{name}" has a regular expression, but is not optimized. {nearest(name, names)}')

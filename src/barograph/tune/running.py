@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from barograph.errors import BarographError, TrainingStopped, TuneError
@@ -15,6 +16,7 @@ from barograph.tune.space import Space
 from barograph.tune.spec import Completion, Stopping
 from barograph.tune.study import Study
 from barograph.tune.trial import Cause, Trial
+from barograph.tune.trial_values import values_from
 
 
 class RunningTrial:
@@ -27,6 +29,8 @@ class RunningTrial:
 
     def __init__(self, study: Study, trial: Trial) -> None:
         self._study, self.trial = study, trial
+        self.error: BarographError | None = None
+        """Error of the study, which ends it; those of the objective only fail the trial."""
 
     @property
     def number(self) -> int:
@@ -40,11 +44,21 @@ class RunningTrial:
             step: Epochs or steps trained so far, from 1.
             value: The value.
         """
-        return bool(self._study.report(self.trial, step, value))
+        with self._noted():
+            return bool(self._study.report(self.trial, step, value))
 
     def stop(self, reason: str) -> None:
         """Stop the trial because it is hopeless: its loss diverged, for example."""
-        self._study.stop(self.trial, reason)
+        with self._noted():
+            self._study.stop(self.trial, reason)
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except BarographError as error:
+            self.error = error
+            raise
 
 
 class Tuned:
@@ -126,17 +140,21 @@ def tune(
 
 
 def _run(study: Study, trial: Trial, objective: Callable[..., Any], *, takes_trial: bool) -> None:
-    more = (RunningTrial(study, trial),) if takes_trial else ()
+    running = RunningTrial(study, trial)
     try:
-        values = objective(dict(trial.parameters), *more)
+        values = objective(dict(trial.parameters), *((running,) if takes_trial else ()))
+        if values is not None:
+            values = values_from(values, study.spec.objectives)
     except TrainingStopped as stop:
         study.stop(trial, str(stop), cause=Cause.FINDING)
         study.tell(trial)
-    except BarographError:
-        raise
     except Exception as error:  # noqa: BLE001 - whatever the user's function raises is a failed trial
-        study.tell(trial, failed=f"{type(error).__name__}: {error}")
+        if running.error is not None:
+            raise running.error from None  # also if the objective caught it
+        study.tell(trial, failed=str(error) if isinstance(error, TuneError) else f"{type(error).__name__}: {error}")
     else:
+        if running.error is not None:
+            raise running.error
         study.tell(trial, values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -15,6 +16,7 @@ from barograph.tune.parameter import Choice, Domain, FloatRange, IntRange, Value
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _MOST_GRID = 1_000_000
+_MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,15 @@ class Space:
             points: Values of each range of real numbers; 0: any number.
         """
         return math.prod(parameter.domain.levels or points for parameter in self.parameters)
+
+    @functools.cached_property
+    def combinations(self) -> int:
+        """Number of different combinations that conditions and constraints allow; 0 if there is no limit.
+
+        In a space with more than 10,000 combinations, conditions and constraints are ignored.
+        """
+        count = self.size()
+        return sum(1 for _ in self.grid(count)) if 0 < count <= _MOST_COUNTED else count
 
     def grid(self, points: int) -> Iterator[dict[str, Value]]:
         """Yield every combination once that the constraints allow.

@@ -43,7 +43,8 @@ class Completion:
         secs: Time during which a process worked on the study.
         cost: Sum of the costs of its trials.
         target: Value of the first objective.
-        patience: Number of consecutive trials without an improvement of `improvement`.
+        patience: Number of trials in a row that ended without an improvement of `improvement`: finished, stopped or
+            failed.
         improvement: Smallest improvement that counts, relative to the best value.
         convergence: Whether to end once the model of the strategy expects no improvement.
         failures: The study ends after this many trials if all of them failed.

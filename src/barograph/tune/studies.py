@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barograph.errors import BarographError, JobRefused, StudyExists, TuneError
+from barograph.errors import BarographError, JobRefused, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.home import JobsHome
+from barograph.jobs.submitting import problems_of
 from barograph.jobs.typed_secrets import secret_problems
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.places import root_place
@@ -43,23 +44,52 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
     """
     check_study_name(plan.name)
     studies = StudyHome(home)
-    if studies.has(plan.name):
-        raise StudyExists(f'There is a study named "{plan.name}". Continue it with  barograph tune resume {plan.name}  '
-                          "or use another --name.")
     url = plan.url_of(f"{FOLDER}/{plan.name}")
     # Before the study is stored, because its plan has what was typed.
     if typed := secret_problems(plan.spec, url, Secrets(os.environ)):
         raise JobRefused("\n".join(typed))
     if options.get("max_cost") is not None and math.isnan(plan.spec.price) and math.isnan(plan.spec.spot_price):
         raise TuneError("--max-cost needs the price of an instance per hour: --price.")
-    study = Study.create(
-        url, space, maximize=list(options.get("maximize") or ()), minimize=list(options.get("minimize") or ()),
-        strategy=options.get("strategy") or "auto", seed=options.get("seed"), completion=completion_of(options),
-        stopping=stopping_of(options), details=plan.to_json(),
-        parents=[studies.url(parent) for parent in options.get("parent") or ()],
-        transfer=bool(options.get("transfer")))
-    studies.add(plan.name, url)
-    return study
+    parents = [studies.url(parent) for parent in options.get("parent") or ()]
+    with studies.lock(plan.name) as is_ours:
+        if not is_ours or found_study(plan.name, home):
+            raise StudyExists(f'There is a study named "{plan.name}". Continue it with  barograph tune resume '
+                              f"{plan.name}  or use another --name.")
+        # First, so that a study always has a name, also if this process is killed.
+        studies.add(plan.name, url)
+        try:
+            return Study.create(
+                url, space, maximize=list(options.get("maximize") or ()), minimize=list(options.get("minimize") or ()),
+                strategy=options.get("strategy") or "auto", seed=options.get("seed"),
+                completion=completion_of(options), stopping=stopping_of(options), details=plan.to_json(),
+                parents=parents, transfer=bool(options.get("transfer")))
+        except BarographError:
+            studies.remove(plan.name)
+            raise
+
+
+def check_job(plan: TrialPlan, space: Space, home: JobsHome) -> None:
+    """Raise `JobRefused` if trials cannot run: before their study is stored, and its name is taken."""
+    spec = plan.job_spec(plan.job_names.format(number=0), space.values([0.5] * len(space)), names=space.names)
+    if problems := problems_of(spec, home, plan.url_of(spec.name)):
+        raise JobRefused("\n".join(problems))
+
+
+def found_study(name: str, home: JobsHome) -> Study | None:
+    """Return the study of that name; None if there is none, or it was deleted or not completely created.
+
+    Raises:
+        UnknownStudy: The record of the name is damaged.
+        TuneError, StoreError: The study cannot be read.
+    """
+    studies = StudyHome(home)
+    if not studies.has(name):
+        return None
+    url = studies.url(name)
+    try:
+        return Study.open(url)
+    except UnknownStudy:
+        return None
 
 
 def open_study(name: str, home: JobsHome) -> Study:

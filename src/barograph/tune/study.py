@@ -29,13 +29,13 @@ from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
-from barograph.tune.strategies.choosing import strategy_of
+from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.table import StudyTable
 from barograph.tune.trial import Cause, Origin, Trial, TrialState
+from barograph.tune.trial_values import Values, values_from
 
 EVENTS = "study/events"
 """Folder of the events in the store of a study."""
-Values = float | Sequence[float] | Mapping[str, float]
 
 
 class Study:
@@ -74,6 +74,8 @@ class Study:
         self._confirmation: Confirmation | None = None
         self._secs = 0.0
         self._mark = self._clock.monotonic()
+        self.events, self.damaged = 0, 0
+        """Number of events that were read, and of those that are damaged."""
 
     @classmethod
     def create(
@@ -125,6 +127,7 @@ class Study:
             if changes_end and found.spec.completion != completion:
                 found.extend(completion)
             return found
+        check_not_empty(spec)
         heritage = heritage_of([
             parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
         if store is None:
@@ -189,12 +192,17 @@ class Study:
         """Why no more trials are started; "" if there may be more."""
         if self._ended:
             return self._ended
-        found = reason_to_end(self.trials, self.objective, self.spec.completion, secs=self.secs)
-        if not found and self._exhausted:
+        found = reason_to_end(
+            self.trials, self._history.ended, self.objective, self.spec.completion, secs=self.secs)
+        return found or self._end_of_strategy
+
+    @property
+    def _end_of_strategy(self) -> str:
+        if self._exhausted:
             return "every combination was tried"
-        if not found and self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
+        if self.spec.completion.convergence and self._strategy and self._strategy.has_converged:
             return f"no improvement of {self.objective.name} is expected any more"
-        return found
+        return ""
 
     @property
     def best(self) -> Trial:
@@ -280,7 +288,11 @@ class Study:
                 "origin": asdict(proposal.origin), "given": int(bool(self._given)),
             }
 
-        return self.trials[-1] if self._note("asked", data) else None
+        if self._note("asked", data):
+            return self.trials[-1]
+        if not self._ended and (reason := self._end_of_strategy):
+            self.end(reason)  # stored, because only this process knows it
+        return None
 
     def add(
         self, parameters: Mapping[str, Any], values: Values | None = None, *, failed: str = "", stopped: str = "",
@@ -367,7 +379,7 @@ class Study:
         mine = self._trial(trial)
         if mine.state.is_over:
             return
-        found = self._values(values)
+        found = None if values is None else values_from(values, self.spec.objectives)
         if not failed and found is not None and not all(map(math.isfinite, found)):
             bad = (one.name for one, value in zip(self.spec.objectives, found, strict=True) if not math.isfinite(value))
             failed, found = f"{', '.join(bad)} is not finite", None
@@ -405,19 +417,6 @@ class Study:
             raise TuneError(f"The study has no trial {number}; it has {len(self.trials)}.")
         return self.trials[number]
 
-    def _values(self, values: Values | None) -> tuple[float, ...] | None:
-        if values is None:
-            return None
-        names = [objective.name for objective in self.spec.objectives]
-        if isinstance(values, Mapping):
-            if missing := [name for name in names if name not in values]:
-                raise TuneError(f"The values have no {', '.join(missing)}.")
-            return tuple(float(values[name]) for name in names)
-        found = tuple(map(float, values)) if isinstance(values, list | tuple) else (float(values),)  # type: ignore[arg-type]
-        if len(found) != len(names):
-            raise TuneError(f"A trial has {len(names)} values ({', '.join(names)}), not {len(found)}.")
-        return found
-
     def _losses(self, trial: Trial) -> tuple[float, ...]:
         return tuple(one.loss(value) for one, value in zip(self.spec.objectives, trial.values, strict=True))
 
@@ -446,7 +445,9 @@ class Study:
 
     def _take_one(self, event: Event) -> None:
         data = event.data
+        self.events += 1
         if event.kind == DAMAGED:
+            self.damaged += 1
             return
         if (secs := float(data.get("secs", 0.0))) > self._secs:
             self._secs, self._mark = secs, self._clock.monotonic()

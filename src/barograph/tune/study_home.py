@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from barograph.errors import TuneError, UnknownStudy, nearest
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import check_name
+from barograph.machine.host_lock import HostLock
 
 FOLDER = "studies"
 """Folder of the records, and of the studies below a root of runs."""
@@ -33,6 +36,20 @@ class StudyHome:
     def __init__(self, home: JobsHome) -> None:
         self._folder = home.path / FOLDER
 
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[bool]:
+        """Hold a name while its study is created; yields whether no other process does.
+
+        Raises:
+            TuneError: The folder of the records cannot be created.
+        """
+        self._make()
+        lock = HostLock(f"study {name}", self._folder)
+        try:
+            yield lock.take()
+        finally:
+            lock.release()
+
     def add(self, name: str, url: str) -> None:
         """Store where a study is; this replaces an older record of its name.
 
@@ -42,15 +59,20 @@ class StudyHome:
         """
         check_study_name(name)
         part = self._folder / f".{name}.{os.getpid()}"
+        self._make()
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps({"name": name, "url": url}), "utf-8")
             os.replace(part, self._path(name))
         except OSError as error:
             raise TuneError(f"Cannot store the name of the study: {error.strerror} ({self._folder}).") from error
 
+    def remove(self, name: str) -> None:
+        """Forget a name."""
+        with contextlib.suppress(OSError):
+            self._path(name).unlink()
+
     def has(self, name: str) -> bool:
-        """Return whether a study has that name."""
+        """Return whether there is a record of that name."""
         return self._path(name).exists()
 
     def names(self) -> list[str]:
@@ -78,6 +100,12 @@ class StudyHome:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UnknownStudy(f'The record of the study "{name}" is damaged: {error} ({self._path(name)}).') from None
         return url
+
+    def _make(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TuneError(f"Cannot store the names of studies: {error.strerror} ({self._folder}).") from error
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"

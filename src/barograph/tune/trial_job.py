@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob
 from barograph.jobs.home import JobsHome
@@ -20,6 +20,7 @@ from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.tune.hopeless import reason_to_give_up
 from barograph.tune.metric_values import MetricCurve, MetricValues
+from barograph.tune.packing import cores_used
 from barograph.tune.parameter import Value
 from barograph.tune.study import Study
 from barograph.tune.trial import Cause, Trial
@@ -58,6 +59,7 @@ class TrialJob:
         home: Directory of the jobs.
         submit: Submits a job.
         view: Its job, submitted elsewhere; None: look for it, or submit it.
+        cpus: CPUs of its job, if it is submitted; None: those of the plan.
 
     Raises:
         JobRefused: The job has problems, or another job has its name.
@@ -67,7 +69,7 @@ class TrialJob:
 
     def __init__(
         self, study: Study, trial: Trial, plan: TrialPlan, home: JobsHome, *, submit: Submit = submit,
-        view: JobView | None = None,
+        view: JobView | None = None, cpus: float | None = None,
     ) -> None:
         self.trial = trial
         self._study, self._plan = study, plan
@@ -75,12 +77,14 @@ class TrialJob:
         found = view or adopted(home, trial.job)
         if found is not None and not runs(found, spec):
             raise JobRefused(f'There is a job named "{trial.job}" already, with another command. Use another --name.')
-        self._view = found or submitted(spec, plan, home, submit)
+        self._view = found or submitted(spec if cpus is None else replace(spec, cpus=cpus), plan, home, submit)
         self._names = [objective.name for objective in study.spec.objectives]
         self._metrics = MetricValues(self._view, self._names, plan.patterns)
         self._run: RunReader | None = None
         self._asked = False
         self.progress = TrialProgress("queued", 0, 0, math.nan)
+        self.cores = math.nan
+        """Mean number of cores that it used; NaN while it runs, or if unknown."""
 
     @property
     def url(self) -> str:
@@ -115,6 +119,7 @@ class TrialJob:
         if report.is_over:
             cost = report.bill.cost if report.bill and math.isfinite(report.bill.cost) else 0.0
             self._tell(report.phase, report.reason, values, cost)
+            self.cores = cores_used(self._view) if self._plan.packs else math.nan
             return True
         if not self._asked and (reason := self._study.should_stop(self.trial)):
             request_stop(self._view, reason)
@@ -191,7 +196,8 @@ def runs(view: JobView, spec: JobSpec) -> bool:
 
 def submitted(spec: JobSpec, plan: TrialPlan, home: JobsHome, submit: Submit = submit) -> JobView:
     """Submit a job of a study; return it."""
-    found = submit(spec, to=plan.url_of(spec.name), home=home)
+    with plan.in_directory():
+        found = submit(spec, to=plan.url_of(spec.name), home=home)
     return JobView(found.name, found.store)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from barograph.errors import TuneError
@@ -28,6 +31,8 @@ class TrialPlan:
         summary: Which value of a metric counts: "last" or "best".
         parallel: Number of jobs at the same time.
         confirm: Number of repetitions of the best trials with other seeds at the end; 0: none.
+        directory: Directory of the script, which its trials run from; "": the current one.
+        packs: Whether trials reserve only as many CPUs as earlier ones used.
 
     Raises:
         TuneError: A value is wrong.
@@ -40,6 +45,8 @@ class TrialPlan:
     summary: str = "last"
     parallel: int = 1
     confirm: int = 0
+    directory: str = ""
+    packs: bool = False
 
     def __post_init__(self) -> None:
         if self.parallel < 1:
@@ -55,6 +62,19 @@ class TrialPlan:
     def job_names(self) -> str:
         """Names of the jobs, with {number} for the number of the trial."""
         return f"{self.name}-{{number:03d}}"
+
+    @contextlib.contextmanager
+    def in_directory(self) -> Iterator[None]:
+        """Be in the directory of the script, if this machine has it: a study may be resumed from another one."""
+        here = os.getcwd()
+        if self.directory in ("", here) or not os.path.isdir(self.directory):
+            yield
+            return
+        os.chdir(self.directory)
+        try:
+            yield
+        finally:
+            os.chdir(here)
 
     def url_of(self, job: str) -> str:
         """Return the URL of the store of a job."""
@@ -95,9 +115,19 @@ class TrialPlan:
         Raises:
             TuneError: The study does not train with jobs.
         """
-        if "spec" not in data:
+        if not is_plan(data):
             raise TuneError("The study tunes a Python function, not jobs. Continue it in Python.")
         return cls(**{**data, "spec": spec_from_json(data["spec"])})
+
+
+def can_be_packed(spec: JobSpec) -> bool:
+    """Return whether a job may share its only core with others."""
+    return spec.cpus == 1.0 and spec.instances == spec.processes == 1 and not spec.gpus
+
+
+def is_plan(details: Mapping[str, Any]) -> bool:
+    """Return whether the details of a study are a `TrialPlan`: otherwise it tunes a Python function."""
+    return "spec" in details
 
 
 def _without(command: Sequence[str], absent: Set[str]) -> list[str]:
@@ -114,11 +144,15 @@ def _without(command: Sequence[str], absent: Set[str]) -> list[str]:
 def text_of(value: Value) -> str:
     """Return a value as an argument of a script.
 
+    A negative number has no exponent: argparse takes -1e-05 for an option.
+
     Example:
-        >>> text_of(0.1), text_of(64), text_of("adam"), text_of(True)
-        ('0.1', '64', 'adam', 'true')
+        >>> text_of(0.1), text_of(64), text_of("adam"), text_of(True), text_of(-1e-05)
+        ('0.1', '64', 'adam', 'true', '-0.00001')
     """
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{Decimal(str(value)):f}" if isinstance(value, float) and value < 0 else str(value)
 
 
 def check_pattern(name: str, pattern: str) -> None:

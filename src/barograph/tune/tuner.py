@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +18,15 @@ from barograph.jobs.job import Job, request_stop
 from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
+from barograph.tune.packing import Packing
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import objectives_from
-from barograph.tune.studies import create_study, open_study, study_root
+from barograph.tune.studies import check_job, create_study, found_study, study_root
 from barograph.tune.study import Study, check_same
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
-from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
 
 _LOOK_SECS = 0.5
 _SUBMISSION_SECS = 60.0
@@ -54,6 +56,7 @@ class Tuner:
         self._ensure_at = -math.inf
         self.outage, self._outage_since = "", 0.0
         """Why the store of the study is unreachable now, and since when."""
+        self._packing = Packing(plan.spec.cpus)
         self._refused = ""
         self._taken_since: dict[int, float] = {}
 
@@ -69,6 +72,7 @@ class Tuner:
                 self._start(trial)  # of a tuner that was killed
         for number, job in list(self.jobs.items()):
             if job.turn():
+                self._packing.add(job.cores)
                 del self.jobs[number]
         while self._goes_on < self.plan.parallel and (new := self.study.ask(job=self.plan.job_names)):
             self._start(new)
@@ -117,7 +121,8 @@ class Tuner:
 
     def _start(self, trial: Trial) -> None:
         try:
-            self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit)
+            cpus = self._packing.cpus if self.plan.packs else None
+            self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit, cpus=cpus)
             self._refused = ""
         except JobRefused as error:
             if self._may_be_submitted(trial):
@@ -169,7 +174,7 @@ def tune_job(
     """Tune a training job; returns the study when it is over. `barograph tune show NAME` shows it, too.
 
     Args:
-        job: The job, without what varies.
+        job: The job, without what varies. With one CPU, the default, trials that use less of it share cores.
         space: As for `Study.create`.
         name: Name of the study. A study of this name is continued.
         trials: Number of trials.
@@ -188,15 +193,17 @@ def tune_job(
         StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
     """
     home = home or JobsHome()
-    if StudyHome(home).has(name):
-        study = open_study(name, home)
+    if (study := found_study(name, home)) is not None:
         _check_unchanged(study, job, space_from(space, constraints), options, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
         if study.spec.completion.trials != trials:
             study.extend(replace(study.spec.completion, trials=trials))
     else:
-        plan = TrialPlan(name, job.spec, study_root(to), patterns=patterns or {}, summary=value, parallel=parallel)
-        study = create_study(plan, space_from(space, constraints), {**options, "jobs": trials}, home)
+        plan = TrialPlan(name, job.spec, study_root(to), patterns=patterns or {}, summary=value, parallel=parallel,
+                         directory=os.getcwd(), packs=can_be_packed(job.spec))
+        space = space_from(space, constraints)
+        check_job(plan, space, home)
+        study = create_study(plan, space, {**options, "jobs": trials}, home)
     Tuner(study, plan, home).run()
     return study
 
@@ -218,8 +225,8 @@ def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
     Raises:
         StoreError: A store rejects the request.
     """
-    if "spec" not in study.spec.details:
-        return []  # it tunes a Python function
+    if not is_plan(study.spec.details):
+        return []
     plan, stopped = TrialPlan.from_json(study.spec.details), []
     for trial in study.running:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from barograph.errors import (
     AmbiguousName,
+    BadSpace,
     BarographError,
     CatalogUnavailable,
     DamagedChunk,
@@ -31,11 +32,13 @@ from barograph.errors import (
     UnknownKey,
     UnknownName,
     UnknownStep,
+    UnknownStudy,
     UnknownWorker,
 )
 
 _STATUS: tuple[tuple[type[BarographError], int], ...] = (
     (NotARun, 404), (UnknownKey, 404), (UnknownStep, 404), (UnknownWorker, 404), (UnknownName, 404),
+    (UnknownStudy, 404), (BadSpace, 400),
     (StoreDenied, 403), (StoreUnavailable, 503), (NewerFormat, 501), (DamagedChunk, 500), (SettingsError, 400),
     (SearchError, 400), (UnknownItem, 404), (ObjectNotFound, 404), (UnknownJob, 404), (NameTaken, 409),
     (StillNeeded, 409), (EditConflict, 409), (AmbiguousName, 409), (CatalogUnavailable, 503), (NewerCatalog, 501),

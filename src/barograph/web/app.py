@@ -27,6 +27,7 @@ from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
 from barograph.web.listing import listed_runs
 from barograph.web.metrics import Counting, Metrics
+from barograph.web.open_studies import OpenStudies
 from barograph.web.opened import OpenRuns
 from barograph.web.page_files import page_routes
 from barograph.web.places import Places
@@ -37,6 +38,7 @@ from barograph.web.saving import saving_routes
 from barograph.web.schema import schema_of
 from barograph.web.searching import RunLists
 from barograph.web.shapes import SHAPES
+from barograph.web.studies import study_routes
 from barograph.web.tokens import Token, Tokens
 
 
@@ -91,6 +93,7 @@ def application(
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),
               *job_routes(places),
+              *study_routes(OpenStudies(places)),
               metrics.route(),
               *comparing_routes(opened, catalogs),
               Route("/api/schema", schema),

@@ -1,10 +1,10 @@
-"""Notifies pages that runs changed. They request the data themselves, so a lost message only costs time."""
+"""Notifies pages that runs and studies changed. They request the data themselves, so a lost message only costs time."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,22 +16,27 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from barograph.errors import BarographError
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, OUTPUT, RECORDS, WORKERS
+from barograph.store.base import Store
+from barograph.tune.study import EVENTS
 from barograph.web.answers import json_answer
+from barograph.web.open_studies import OpenStudies
 from barograph.web.places import Places
 
 _FOLDERS = (RECORDS, FINDINGS, ENDINGS, WORKERS, ATTEMPTS, OUTPUT)
 """Heartbeats are left out: they change all the time, and what they say of steps comes with the records."""
 
+STUDY = "study/"
+"""Before the key of a study."""
 _EVERY_SECS = 0.15
 _EVERY_SECS_AFAR = 2.0
 _MOST_RUNS = 50
 
 
 class Changes:
-    """Cursors of runs: texts that change when something is published.
+    """Cursors of runs and studies: texts that change when something is published.
 
     Args:
-        places: Where runs are.
+        places: Where runs and studies are.
         on_change: Called with the key of a run that changed since it was asked for before.
         clock: Decides when a run is looked at again.
     """
@@ -39,7 +44,7 @@ class Changes:
     def __init__(
         self, places: Places, *, on_change: Callable[[str], object] = lambda key: None, clock: Clock | None = None
     ) -> None:
-        self._places = places
+        self._places, self._studies = places, OpenStudies(places)
         self._on_change = on_change
         self._clock = clock or SystemClock()
         self._known: dict[str, tuple[float, str]] = {}
@@ -50,21 +55,21 @@ class Changes:
         Raises:
             UnknownName: The key names no place below a root.
         """
-        return _EVERY_SECS_AFAR if "://" in self._places.place_of(key) else _EVERY_SECS
+        return _EVERY_SECS_AFAR if "://" in self._place_of(key) else _EVERY_SECS
 
     def cursor(self, key: str) -> str:
-        """Return the cursor of a run. It is derived from the run alone, so it outlives the server.
+        """Return the cursor of a run or study. It is derived from its files alone, so it outlives the server.
 
         Raises:
-            UnknownName, NotARun, StoreError: The run cannot be looked at.
+            UnknownName, UnknownStudy, NotARun, StoreError: It cannot be looked at.
         """
         now = self._clock.monotonic()
         known = self._known.get(key)
         if known is not None and now - known[0] < self.every_secs(key):
             return known[1]
-        store = self._places.store_of(key)
+        store, folders = self._looked_at(key)
         digest = hashlib.blake2b(digest_size=12)
-        for folder in _FOLDERS:
+        for folder in folders:
             for item in store.list(folder):
                 digest.update(f"{item.name} {item.size_bytes} {item.modified_unix} {item.version}\n".encode())
         cursor = digest.hexdigest()
@@ -72,6 +77,14 @@ class Changes:
             self._on_change(key)
         self._known[key] = (now, cursor)
         return cursor
+
+    def _place_of(self, key: str) -> str:
+        return self._studies.place_of(key[len(STUDY):]) if key.startswith(STUDY) else self._places.place_of(key)
+
+    def _looked_at(self, key: str) -> tuple[Store, Sequence[str]]:
+        if key.startswith(STUDY):
+            return self._studies.store_of(key[len(STUDY):]), (EVENTS,)
+        return self._places.store_of(key), _FOLDERS
 
     def cursors(self, after: Mapping[str, str]) -> dict[str, str]:
         """Return the cursors of the runs that have another one than in `after`; "" for a run that cannot be read."""

@@ -33,6 +33,8 @@ from barograph.queries.summary import ActionTaken
 from barograph.queries.tensor_history import ExponentMap
 from barograph.runs.reading.around import Change
 from barograph.runs.reading.layers import Trend
+from barograph.tune.analysis import Contour
+from barograph.tune.overview import StudyOverview, StudyRow
 from barograph.web.schema import Finite, Shape
 
 
@@ -211,6 +213,23 @@ class Number:
     values: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Studies:
+    """The studies below all roots, and those of this user."""
+
+    studies: tuple[StudyRow, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOfRun:
+    """The study and trial that a run belongs to; null if it is no trial."""
+
+    study: str | None
+    name: str
+    trial: int | None
+
+
 SHAPES: Mapping[str, type | Shape] = {
     "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
     "Line": Shape(ChartLine, {
@@ -227,6 +246,8 @@ SHAPES: Mapping[str, type | Shape] = {
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
     "RunRow": Shape(RunRow, {"key": str, "starred": bool}, optional=frozenset({"starred"})),
     "Job": Shape(JobReport, {"is_over": bool}),
+    "Studies": Studies, "StudyRow": Shape(StudyRow, {"key": str}), "StudyOfRun": StudyOfRun, "Contour": Contour,
+    "Study": Shape(StudyOverview, {"key": str, "runs_at": str | None}),
     "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...]}),
     "Remedy": Shape(Remedy, {"direction": Literal["up", "down"] | None}),
     "Evidence": Shape(Evidence, {"key": str | None}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import typer
 
 from barograph.cli.jobs import submit
 from barograph.cli.jobs.submit_page import spec_of, submit_typed
+from barograph.cli.record import run
 from barograph.errors import BarographError, SettingsError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
@@ -34,6 +36,13 @@ def test_what_is_typed_counts_more_than_the_job_file_and_that_more_than_the_sett
     assert (spec.settings["budget"], spec.settings["preset"], spec.settings["flush_secs"]) == (0.01, "moments", 1.0)
     assert (spec.cpus, spec.memory_bytes, spec.data) == (3.0, 2**30, {"val": "val", "train": "data"})
     assert spec.words == ("train.py", "--lr", "0.1")
+
+
+def test_every_option_of_run_is_one_of_submit() -> None:
+    ours = submit.command.__signature__.parameters  # type: ignore[attr-defined]
+    assert inspect.signature(run.command).parameters.keys() - ours.keys() == {"checkpoint"}
+    (other,) = ours["checkpoint_every"].annotation.__metadata__
+    assert "--checkpoint" in other.param_decls
 
 
 def test_a_wrong_setting_of_a_job_file_is_named(here: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,12 @@ import typer
 
 from barograph.cli.jobs import resubmit, wait
 from barograph.cli.jobs.job_line import line_of
-from barograph.cli.jobs.waiting import bar, closing_lines, status_of
+from barograph.cli.jobs.waiting import bar, closing_lines, follow, status_of
 from barograph.errors import JobError, JobRefused, UnknownJob
 from barograph.jobs.cost import Interval, bill
+from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
 from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Phase
@@ -122,3 +125,51 @@ def test_an_unknown_job_names_the_nearest_or_the_newest(tmp_path: Path) -> None:
         home.named("jb-07")
     with pytest.raises(UnknownJob, match=r"The newest: job-29, job-28, job-27, job-26, job-25. To list all: "):
         home.named("digits")
+
+
+class Terminal(io.StringIO):
+    """A terminal of 80 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+
+def followed(view: JobView, monkeypatch: pytest.MonkeyPatch, *, live: bool) -> str:
+    """Return what a terminal shows of a job that fetches data, trains and ends."""
+    log, agent = EventLog(view.store, EVENTS), EventLog(view.store, instance_folder(0, 0))
+    log.append("submitted")
+    log.append("starting", attempt=0)
+    log.append("started", index=0, handle={})
+    agent.append("downloading")
+    Heartbeat(view.store, 0, 0).beat(done_bytes=2**20, total_bytes=2**22)
+    looks = iter([
+        lambda: agent.append("training"),
+        lambda: log.append("over", phase="finished", reason="", exit_code=0),
+    ])
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    monkeypatch.setattr("barograph.cli.jobs.waiting.ensure_controller", lambda home: False)
+    assert follow(view, live=live, wait=lambda secs: next(looks)()).phase is Phase.FINISHED
+    return terminal.getvalue()
+
+
+def test_the_live_view_shows_the_data_then_the_training_and_is_removed_at_the_end(
+    view: JobView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = followed(view, monkeypatch, live=True)
+    bars, lines = shown.split("\x1b[7m")[1:], shown.splitlines()
+    assert [text.partition("\x1b[0m")[0].split(" · ")[0].strip() for text in bars] == [
+        "barograph  downloading [###---------] 25% of 4.0 MiB", "barograph  training", "barograph  finished"]
+    assert all(len(text.partition("\x1b[0m")[0]) <= 79 for text in bars)
+    assert "barograph: job digits finished." in lines
+
+
+def test_without_a_live_view_only_the_result_is_shown(view: JobView, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = followed(view, monkeypatch, live=False)
+    assert "\x1b" not in shown
+    assert "barograph: job digits finished." in shown

@@ -8,6 +8,10 @@ import typer
 
 
 def command(
+    action: Annotated[
+        str | None, typer.Argument(metavar="adopt", help="adopt: take over the jobs of a killed controller, and "
+                                                           "list nothing.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List all jobs. Default: the newest 30.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -19,9 +23,16 @@ def command(
 
       barograph jobs
 
+      barograph jobs adopt
+
       barograph jobs --json | jq -r '.[] | select(.phase == "running") | .name'
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.jobs.jobs_page import print_jobs
+    from barograph.cli.jobs.jobs_page import adopt, print_jobs
 
-    print_jobs(everything=everything, as_json=as_json)
+    if action == "adopt":
+        adopt(as_json=as_json)
+    elif action is not None:
+        raise typer.BadParameter(f'"{action}" is not "adopt". To show a job:  barograph show {action}')
+    else:
+        print_jobs(everything=everything, as_json=as_json)

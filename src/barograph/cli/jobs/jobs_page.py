@@ -11,7 +11,7 @@ from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobReport, reports_of
 from barograph.jobs.keeping import kept_notes
-from barograph.watch.figures import duration, figure, local_time
+from barograph.watch.figures import count, duration, figure, local_time
 
 _REASON_CHARS = 100
 """Three lines of a narrow terminal; `barograph show` prints the whole text."""
@@ -21,6 +21,7 @@ _COLUMNS = (
     Column("reason", prose=True, most=_REASON_CHARS),
 )
 _MOST = 30
+_NAMED = 5
 
 
 def print_jobs(*, everything: bool, as_json: bool) -> None:
@@ -42,6 +43,21 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
                          f" barograph stop {note.name}")
     else:
         printer.line("No jobs. To start one:  barograph submit train.py")
+
+
+def adopt(*, as_json: bool) -> None:
+    """Start a controller for the open jobs of this user if theirs was killed, and say so."""
+    home, printer = JobsHome(), Printer()
+    names = [record.name for record in home.all() if not record.over]
+    is_new = ensure_controller(home)
+    if as_json:
+        printer.json({"jobs": names, "started": is_new})
+    elif not names:
+        printer.line("No open jobs." if not is_new else "No open jobs. What killed ones left is being removed.")
+    else:
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        printer.line(f"{'A new controller' if is_new else 'The controller runs and'} manages "
+                     f"{count(len(names), 'job')}: {', '.join(names[:_NAMED])}{more}")
 
 
 def _row(report: JobReport) -> Sequence[Cell]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barograph.cli.jobs.waiting import follow
 from barograph.cli.printing import Printer
+from barograph.errors import NotARun
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
@@ -12,14 +13,26 @@ from barograph.jobs.keeping import end_keeping
 
 
 def stop(job: str, *, wait: bool, as_json: bool) -> None:
-    """Ask a job to stop, and print that.
+    """Ask a job to stop, and print that. A job whose files are gone is forgotten.
 
     Raises:
         UnknownJob, NotARun: The job does not exist.
         StoreError: Its store rejects the request.
     """
     home = JobsHome()
-    view = view_of(job, home)
+    try:
+        view = view_of(job, home)
+    except NotARun:
+        if "/" in job:
+            raise
+        name = home.named(job).name
+        home.forget(name)
+        ensure_controller(home)
+        if as_json:
+            Printer().json({"name": name, "forgotten": True})
+        else:
+            Printer().line(f"The files of {name} are gone. Its processes are ended, and it is no longer listed.")
+        return
     report = view.report()
     if report.is_over and end_keeping(home, report.name):
         ensure_controller(home)

@@ -11,7 +11,8 @@ from barograph.cli.record import run
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
-_NOT_OF_JOBS = ("command", "to", "studio", "live", "as_json", "checkpoint", "config")
+_NOT_OF_JOBS = ("command", "to", "as_json", "checkpoint", "config")
+"""Options of `barograph run` that a job has itself; `checkpoint` is another name of `checkpoint_every`."""
 
 
 def _own(
@@ -70,8 +71,9 @@ def _own(
     spot_price: Annotated[float | None, typer.Option(help="Price of a spot instance per hour.")] = None,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="When to save checkpoints: auto (the interval that loses the least "
-                                          "time), every=100 (steps), 10min. Default with --spot: auto.")
+        typer.Option("--checkpoint-every", "--checkpoint", metavar="WHEN",
+                     help="When to save checkpoints: auto (the interval that loses the least time), every=100 (steps), "
+                          "10min. Default with --spot: auto.")
     ] = None,
     requirements: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from barograph.cli.jobs.waiting import exit_code_of, follow
-from barograph.cli.record.run import settings_of
+from barograph.cli.record.run import settings_of, start_studio
 from barograph.errors import SettingsError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -45,10 +45,15 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
 
         _print_plan(plan_of(spec, JobsHome()), Printer(), as_json=typed["as_json"])
         return
-    tell_submitted(submit(spec, to=typed["to"] or ""), wait=typed["wait"], as_json=typed["as_json"])
+    if typed["studio"] and typed["as_json"]:
+        raise typer.BadParameter("--studio and --json cannot be combined: the link would break the JSON output")
+    submitted = submit(spec, to=typed["to"] or "")
+    if typed["studio"]:
+        start_studio(submitted.store.url)
+    tell_submitted(submitted, wait=typed["wait"], as_json=typed["as_json"], live=typed["live"])
 
 
-def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
+def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool, live: bool = True) -> None:
     """Print the name of a job, or follow it to its end and exit with its code."""
     view = JobView(submitted.name, submitted.store)
     for note in submitted.notes[:_MOST_NOTES]:
@@ -56,7 +61,7 @@ def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
     if (more := len(submitted.notes) - _MOST_NOTES) > 0:
         print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
-        raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
+        raise typer.Exit(exit_code_of(follow(view, as_json=as_json, live=live)))
     from barograph.cli.printing import Printer  # loaded here: it loads rich, and the job has started
 
     if as_json:

@@ -10,7 +10,8 @@ import typer.core
 
 from barograph.cli.jobs import submit
 
-_NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial")
+_NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
+                "live")
 _DEFAULT = "start"
 
 
@@ -97,6 +98,9 @@ def _own(
     max_cost: Annotated[float | None, typer.Option(help="End at this total cost of all trials; needs --price.")] = None,
     patience: Annotated[
         int | None, typer.Option(help="End after this many trials without an improvement of 1%.")
+    ] = None,
+    convergence: Annotated[
+        bool | None, typer.Option("--convergence", help="End when the model of the search expects no improvement.")
     ] = None,
     parent: Annotated[
         list[str] | None, typer.Option(metavar="STUDY", help="Start from the trials of an earlier study of the same "

@@ -24,11 +24,11 @@ from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
-from barograph.tune.studies import create_study, open_studies, open_study, study_root
+from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
 from barograph.tune.study_home import LONGEST
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, text_of
+from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan, text_of
 from barograph.tune.tuner import Tuner, stop_jobs
 from barograph.watch.figures import count, duration, figure
 
@@ -47,11 +47,14 @@ def start_typed(typed: Mapping[str, Any]) -> None:
     plan = TrialPlan(
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
-        confirm=_given(options.get("confirm"), 0))
+        confirm=_given(options.get("confirm"), 0), directory=os.getcwd(),
+        packs=not options["cpus_given"] and can_be_packed(spec))
     if options.get("seed") is not None and plan.parallel > 1:
         _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
              "which trials end decides what is tried next.")
-    study = create_study(plan, space_of(options.get("vary", ()), options.get("constraint") or ()), options, home)
+    space = space_of(options.get("vary", ()), options.get("constraint") or ())
+    check_job(plan, space, home)
+    study = create_study(plan, space, options, home)
     _follow(study, plan, home, as_json=typed["as_json"])
 
 
@@ -77,8 +80,8 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    is_of_jobs = "spec" in study.spec.details  # otherwise it tunes a Python function
-    _print_end(study, TrialPlan.from_json(study.spec.details) if is_of_jobs else None, printer, name=name)
+    plan = TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
+    _print_end(study, plan, printer, name=name)
     for sentence in study.about():
         printer.line(sentence)
 
@@ -144,6 +147,7 @@ def _described(typed: Mapping[str, Any]) -> tuple[dict[str, Any], JobSpec]:
     if "metric" in given:
         given["metric"] = pairs(given["metric"], "--metric")
     spec = spec_of({**typed, "command": words, "name": None, "to": None, "experiment": None, "trial": None}, entries)
+    options["cpus_given"] = typed["cpus"] is not None or "cpus" in (entries or {})
     return {**options, **given}, spec
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console, Group
@@ -15,6 +17,7 @@ from rich.text import Text
 from barograph.tune.analysis import hopeless_regions
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
+from barograph.tune.trial_job import TrialProgress
 from barograph.tune.trial_plan import TrialPlan, text_of
 from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
@@ -23,6 +26,8 @@ _ENDED = 5
 _STATE = 11
 """Characters of the longest state, "downloading"."""
 _REGIONS = 3
+_GAP, _LONGEST_NAME, _LEAST_NOTE = 2, 14, 24
+"""Characters between columns, of the longest name of a column, and of the progress or the reason at least."""
 
 
 class StudyView:
@@ -78,7 +83,7 @@ class StudyView:
                 self._study.spec.objectives, trial.values, strict=True))
         return f"{text}. {trial.reason}" if trial.reason else text
 
-    def _page(self, tuner: Tuner) -> Group:
+    def _page(self, tuner: Tuner, width: int | None = None) -> Group:
         study, objective = self._study, self._study.objective
         ended = [trial for trial in study.trials if trial.state.is_over]
         finished = [trial for trial in ended if trial.state is TrialState.FINISHED]
@@ -91,24 +96,59 @@ class StudyView:
             best = study.best
             head += f"\nbest  {objective.name} {figure(best.value)} (trial {best.number}: " + ", ".join(
                 f"{name}={_short(value)}" for name, value in best.parameters.items()) + ")"
-        table = Table(box=None, pad_edge=False)
-        for name in ("trial", "state", objective.name, *study.space.names):
-            table.add_column(name, justify="right" if name != "state" else "left", no_wrap=True,
-                             min_width=_STATE if name == "state" else None)
-        table.add_column("", overflow="ellipsis", no_wrap=True)
-        for job in tuner.jobs.values():
-            progress = job.progress
-            table.add_row(str(job.trial.number), progress.doing,
-                          "" if math.isnan(progress.value) else figure(progress.value), *self._values(job.trial),
-                          f"step {progress.step:,}, {count(progress.reports, 'value')}" if progress.step else "")
+        rows = [_Row(str(job.trial.number), job.progress.doing,
+                     "" if math.isnan(job.progress.value) else figure(job.progress.value), self._values(job.trial),
+                     _progress_text(job.progress)) for job in tuner.jobs.values()]
         for trial in sorted(ended, key=lambda trial: trial.ended_unix or 0.0)[-_ENDED:][::-1]:
-            table.add_row(str(trial.number), str(trial.state), figure(trial.value) if trial.values else "",
-                          *self._values(trial), trial.reason, style="dim")
+            rows.append(_Row(str(trial.number), str(trial.state), figure(trial.value) if trial.values else "",
+                             self._values(trial), trial.reason.partition("\n")[0], "dim"))
+        table = _table(rows, objective.name, study.space.names, self._console.width if width is None else width)
         regions = [Text(str(region), "dim") for region in hopeless_regions(study)[:_REGIONS]]
         return Group(Text(head), table, *regions)
 
     def _values(self, trial: Trial) -> list[str]:
         return [_short(trial.parameters[name]) if name in trial.parameters else "" for name in self._study.space.names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A trial in the table."""
+
+    number: str
+    state: str
+    value: str
+    parameters: Sequence[str]
+    note: str
+    style: str = ""
+
+
+def _table(rows: Sequence[_Row], metric: str, names: Sequence[str], width: int) -> Table:
+    """Return the table with as many parameters as fit beside the number, state, value and note of a trial."""
+    heads = [("trial", [row.number for row in rows]), ("state", ["x" * _STATE]), (metric, [row.value for row in rows])]
+    wide = [max([min(len(head), _LONGEST_NAME), *map(len, cells)]) for head, cells in heads]
+    left = width - sum(wide) - _GAP * len(wide) - _LEAST_NOTE
+    for place, name in enumerate(names):
+        wanted = max([min(len(name), _LONGEST_NAME), *(min(len(row.parameters[place]), _LONGEST_NAME) for row in rows)])
+        if (left := left - wanted - _GAP) < 0:
+            break
+        wide.append(wanted)
+    shown = len(wide) - len(heads)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=True)
+    for place, (name, size) in enumerate(zip((*(head for head, _ in heads), *names[:shown]), wide, strict=True)):
+        table.add_column(Text(name), justify="left" if place == 1 else "right", no_wrap=True, overflow="ellipsis",
+                         width=size)
+    hidden = len(names) - shown
+    table.add_column(Text(f"{count(hidden, 'parameter')} hidden" if hidden else ""), overflow="ellipsis", no_wrap=True,
+                     max_width=max(width - sum(wide) - _GAP * len(wide), 1))
+    for row in rows:
+        # As text: what users write may look like markup.
+        table.add_row(*map(Text, (row.number, row.state, row.value, *row.parameters[:shown], row.note)),
+                      style=row.style)
+    return table
+
+
+def _progress_text(progress: TrialProgress) -> str:
+    return f"step {progress.step:,}, {count(progress.reports, 'value')}" if progress.step else ""
 
 
 def _short(value: float | str | bool) -> str:

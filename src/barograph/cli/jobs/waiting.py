@@ -73,7 +73,8 @@ class Output:
 
 
 def follow(
-    view: JobView, *, output: bool = True, as_json: bool = False, wait: Callable[[float], object] = time.sleep
+    view: JobView, *, output: bool = True, as_json: bool = False, live: bool = True,
+    wait: Callable[[float], object] = time.sleep,
 ) -> JobReport:
     """Show a job until it ends, then its result; return its last report. Ctrl-C stops waiting, not the job.
 
@@ -81,11 +82,12 @@ def follow(
         view: The job.
         output: Print the output of its script.
         as_json: Print only the last report, as JSON.
+        live: Show its state in the bottom line of the terminal.
         wait: Sleeps for some seconds.
     """
     shown = Output(view) if output and not as_json else None
     stream = LastingStream(sys.stderr)
-    line = LiveView(stream) if not as_json and can_be_drawn_on(stream) else None
+    line = LiveView(stream) if live and not as_json and can_be_drawn_on(stream) else None
     if line:
         line.open()
     try:

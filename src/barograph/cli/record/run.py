@@ -202,7 +202,7 @@ def command(
     claim = claim_run(store, new_manifest(settings, command=words, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
     if studio:
-        _start_studio(store.url)
+        start_studio(store.url)
     end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
                       settings_file=whole_path(settings_file)))
 
@@ -247,7 +247,7 @@ def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
     return recipients_of(settings)
 
 
-def _start_studio(url: str) -> None:
+def start_studio(url: str) -> None:
     from barograph.companions import start_studio_at
 
     try:

@@ -9,9 +9,10 @@ from barograph.cli.opening import run_at
 from barograph.cli.options import DEFAULT_CONFIG
 from barograph.cli.printing import Printer
 from barograph.errors import CheckoutFailed
+from barograph.jobs.rerunning import code_again
 from barograph.model.one_line import shown
 from barograph.model.origin import Origin
-from barograph.rerun.checkout import Checkout, checked_out
+from barograph.rerun.checkout import Checkout
 from barograph.rerun.listing import environment_listing
 from barograph.runs.state.origins import read_file, read_origin
 from barograph.store.base import Store
@@ -28,7 +29,7 @@ def checkout(place: str, out: str | None, *, as_json: bool) -> None:
     """
     run = run_at(place)
     origin = kept_origin(run.store, place)
-    made = checked_out(run.store, origin, Path(out or run.manifest.name or "checkout").absolute())
+    made = code_again(run.store, origin, Path(out or run.manifest.name or "checkout").absolute())
     try:
         lay_settings(run.store, origin, made)
         made.inside.write(LISTING, environment_listing(origin, place).encode())

@@ -17,7 +17,7 @@ from barograph.cli.replay.checkout_page import kept_origin, lay_settings
 from barograph.cli.trust import check_command_of_run
 from barograph.errors import RerunFailed, SettingsError
 from barograph.experiments.artifacts import root_of
-from barograph.jobs.rerunning import job_of, python_again, variables_again
+from barograph.jobs.rerunning import code_again, job_of, python_again, variables_again
 from barograph.jobs.submission import Submission
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
@@ -26,7 +26,7 @@ from barograph.model.origin import Origin
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance import parameters
 from barograph.provenance.secrets import MARK, held_back
-from barograph.rerun.checkout import Checkout, checked_out
+from barograph.rerun.checkout import Checkout
 from barograph.rerun.data import checked_data, link_data
 from barograph.rerun.environment import Environment, built_environment, present_environment
 from barograph.rerun.repetition import Repetition, Sameness, repetition_of
@@ -65,7 +65,7 @@ def rerun(
     home = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="barograph-rerun-", ignore_cleanup_errors=True) as scratch:
         present = _present_python(origin, wanted=environment)
-        made = checked_out(first.store, origin, Path(out).absolute() if out else Path(scratch, "code"))
+        made = code_again(first.store, origin, Path(out).absolute() if out else Path(scratch, "code"))
         try:
             for note in made.notes:
                 _say(note)

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from barograph.errors import UnknownName, nearest
+from barograph.model.key import Key, key_from_text
+from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.schema import SCHEMA, with_few_texts
 
@@ -138,3 +141,35 @@ def _span(row_group: Any, column: str) -> tuple[Any, Any] | None:
     if statistics is None or not statistics.has_min_max:
         return None
     return statistics.min, statistics.max
+
+
+def wanted_key(key: Key | str) -> Key:
+    """Return the key that a user passed as a key or as its text.
+
+    Raises:
+        UnknownName: It is neither.
+    """
+    if not isinstance(key, Key | str):
+        raise UnknownName(f'{key!r} is not a valid key: pass a Key or a string such as "loss:loss".')
+    return key_from_text(key) if isinstance(key, str) else key
+
+
+def wanted_rows(
+    key: Key | None = None, mode: Mode | str | None = None, optimizer: str | None = None,
+    start: int | None = None, stop: int | None = None,
+) -> Query:
+    """Return a query for rows of these; None: of any. `start` and `stop` limit the steps, without `stop`.
+
+    Raises:
+        UnknownName: The mode does not exist.
+    """
+    tests = []
+    if key is not None:
+        tests += [equals("kind", key.kind.value), equals("path", key.path)]
+    if mode is not None:
+        if mode not in tuple(Mode):
+            raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), Mode)}')
+        tests.append(equals("mode", Mode(mode).value))
+    if optimizer is not None:
+        tests.append(equals("optimizer", optimizer))
+    return Query(tests, start, stop)

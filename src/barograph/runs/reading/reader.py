@@ -15,11 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from barograph.errors import (
-    DamagedChunk,
     NotARun,
     ObjectNotFound,
     SettingsError,
-    SplitTensor,
     StoreUnavailable,
     UnknownKey,
     UnknownName,
@@ -29,7 +27,7 @@ from barograph.errors import (
 from barograph.measures.buckets import Buckets
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Findings
-from barograph.model.key import Key, Kind, key_from_text, kind_from_name
+from barograph.model.key import Key, Kind, kind_from_name
 from barograph.model.manifest import Manifest
 from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
@@ -38,20 +36,19 @@ from barograph.runs.format.curves_file import PLAIN_KINDS, SeriesBuckets, Series
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.format.merging import MERGED_KINDS
 from barograph.runs.format.metadata import manifest_from_bytes
-from barograph.runs.format.proof import proved
 from barograph.runs.format.schema import SCHEMA
-from barograph.runs.format.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
 from barograph.runs.reading.condensed import Condensed, each, only
 from barograph.runs.reading.envelope import Envelope, envelope_of_buckets, envelope_of_series, is_fine
 from barograph.runs.reading.feed import Feed
 from barograph.runs.reading.gaps import Gaps
 from barograph.runs.reading.moment import view_from_rows
-from barograph.runs.reading.query import Query, TextTest, equals, is_among
+from barograph.runs.reading.query import Query, TextTest, equals, is_among, wanted_key, wanted_rows
 from barograph.runs.reading.records import Records
 from barograph.runs.reading.roster import Roster, WorkerState
+from barograph.runs.reading.saved_tensors import SAVED_COLUMNS, SavedTensors
 from barograph.runs.reading.series import Series, series_columns, series_from_tables, statistic_named
 from barograph.runs.reading.trace import Trace
-from barograph.runs.reading.view import StepView, group_of, worker_order
+from barograph.runs.reading.view import StepView, group_of
 from barograph.runs.state.findings import read_findings
 from barograph.runs.state.survey import Survey
 from barograph.store.base import Store
@@ -68,8 +65,6 @@ CURVE_POINTS = 2000
 """Default number of points of a curve: more than most screens have columns."""
 
 Found = TypeVar("Found")
-
-_OF_TENSORS = ("attempt", "worker", "chunk", "tick", "step", "tensor", "shard", "whole")
 
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
@@ -109,6 +104,7 @@ class RunReader:
             raise NotARun(f"Not a run: there is no {MANIFEST} ({store.url}).") from None
         self._records = Records(store, self.manifest.run_id)
         self._condensed = Condensed(store, self.manifest.run_id, self._records)
+        self._saved_tensors = SavedTensors(store, self.manifest.run_id, self._records)
         self._roster = Roster(store, self._clock)
         self._gaps = Gaps(store)
         # In the order in which it was met, each once.
@@ -206,7 +202,7 @@ class RunReader:
             UnknownName: No such mode or optimizer.
             UnknownWorker: The worker published nothing.
         """
-        query = _query(mode=mode, optimizer=optimizer)
+        query = wanted_rows(mode=mode, optimizer=optimizer)
         # Machine metrics between two steps are not a step.
         query = Query([*query.tests, _STEPS_ALONE], query.start, query.stop)
         table = self._records.table(query, ("step",), worker)
@@ -245,11 +241,11 @@ class RunReader:
             UnknownKey, UnknownWorker: The run has no such key or worker.
             UnknownName: No such statistic, mode or optimizer, or the key does not have this statistic.
         """
-        wanted, number = _key(key), statistic_named(statistic)
+        wanted, number = wanted_key(key), statistic_named(statistic)
         # Plain numbers have no parts, so a single worker's rows are the series.
         alone = len(self._records.workers()) == 1 and wanted.kind in PLAIN_KINDS
         one_worker = worker is not None or alone
-        query = _query(wanted, mode, optimizer, start, stop)
+        query = wanted_rows(wanted, mode, optimizer, start, stop)
         tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
         result = series_from_tables(wanted, number, _contributing(tables))
         if not len(result):
@@ -288,8 +284,8 @@ class RunReader:
         """
         if points < 2:
             raise SettingsError(f"points is {points}; a curve needs at least 2.")
-        wanted = _key(key)
-        query = _query(wanted, mode, optimizer)
+        wanted = wanted_key(key)
+        query = wanted_rows(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
             buckets = self._buckets(wanted, query, mode, worker, optimizer)
             if buckets is not None and is_fine(buckets, points):
@@ -312,8 +308,8 @@ class RunReader:
             UnknownName: No such mode or optimizer.
             UnknownStep: The key was not recorded at that step.
         """
-        wanted = _key(key)
-        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        wanted = wanted_key(key)
+        view = self._view(wanted_rows(wanted, mode, optimizer, step, step + 1), worker)
         summary = view.summary(wanted) if view else None
         if summary is None:
             raise self._not_at(wanted, step, optimizer, "recorded")
@@ -324,8 +320,8 @@ class RunReader:
         optimizer: str | None = None,
     ) -> UnitSummaries:
         """Return the per-unit summaries of a key at one step; arguments and errors as for `summary`."""
-        wanted = _key(key)
-        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        wanted = wanted_key(key)
+        view = self._view(wanted_rows(wanted, mode, optimizer, step, step + 1), worker)
         units = view.units(wanted) if view else None
         if units is None:
             raise self._not_at(wanted, step, optimizer, "recorded by unit")
@@ -347,7 +343,7 @@ class RunReader:
             UnknownStep: Nothing was recorded in that step and mode.
             UnknownWorker: The worker published nothing.
         """
-        view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
+        view = self._view(wanted_rows(None, mode, optimizer, step, step + 1), worker)
         if view is None:
             steps = self.steps(mode, worker=worker, optimizer=optimizer)
             which = "any mode" if mode is None else f"mode {mode}"
@@ -375,12 +371,12 @@ class RunReader:
                 and join the parts yourself.
             DamagedChunk: The tensor's file is damaged or missing.
         """
-        wanted = _key(key)
-        table = self._records.table(_query(wanted, mode, optimizer, step, step + 1), _OF_TENSORS, worker)
+        wanted = wanted_key(key)
+        table = self._records.table(wanted_rows(wanted, mode, optimizer, step, step + 1), SAVED_COLUMNS, worker)
         rows = table.filter(table["tensor"]).to_pylist()
         if not rows:
             raise self._not_at(wanted, step, optimizer, "saved whole")
-        return self._saved_in(rows, wanted, step, worker)
+        return self._saved_tensors.read(rows, wanted, step, worker)
 
     def tensors(
         self, key: Key | str, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
@@ -395,22 +391,13 @@ class RunReader:
         Raises:
             UnknownWorker, SplitTensor, DamagedChunk: As for `tensor`.
         """
-        wanted = _key(key)
-        table = self._records.table(_query(wanted, mode, optimizer), _OF_TENSORS, worker)
+        wanted = wanted_key(key)
+        table = self._records.table(wanted_rows(wanted, mode, optimizer), SAVED_COLUMNS, worker)
         rows: dict[int, list[dict[str, Any]]] = {}
         for row in table.filter(table["tensor"]).to_pylist():
             if steps is None or row["step"] in steps:
                 rows.setdefault(row["step"], []).append(row)
-        return {step: self._saved_in(rows[step], wanted, step, worker) for step in sorted(rows)}
-
-    def _saved_in(self, rows: Sequence[dict[str, Any]], wanted: Key, step: int, worker: str | None) -> NDArray[Any]:
-        row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
-        array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
-        if row["shard"] and worker is None and array.size != row["whole"]:
-            parts = sorted({row["worker"] for row in rows}, key=worker_order)
-            raise SplitTensor(f"{wanted} is split over workers; each saved its part at step {step}. Read one part "
-                              f'with worker="{parts[0]}". Workers: {", ".join(parts)} ({self.url}).')
-        return array
+        return {step: self._saved_tensors.read(rows[step], wanted, step, worker) for step in sorted(rows)}
 
     def trace(self) -> Trace:
         """Return the data trace: the samples of each published step. Each call reads it again.
@@ -494,7 +481,7 @@ class RunReader:
         for name in columns or ():
             if name not in SCHEMA.names:
                 raise UnknownName(f'"{name}" is not a column. {nearest(str(name), SCHEMA.names)}')
-        query = _query(None, mode, optimizer, start, stop)
+        query = wanted_rows(None, mode, optimizer, start, stop)
         tests = list(query.tests)
         if kind is not None:
             tests.append(equals("kind", kind_from_name(kind).value))
@@ -564,25 +551,6 @@ class RunReader:
     def _view(self, query: Query, worker: str | None) -> StepView | None:
         return view_from_rows(_contributing(self._records.by_worker(query, SCHEMA.names, worker)))
 
-    def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
-        damage = DamagedChunk(
-            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is missing ({self.url})."
-        )
-        for name in self._records.survey.tensors.get((attempt, worker), ()):
-            if name.chunk == chunk:
-                try:
-                    data = proved(self.store, str(name), name.digest)
-                    check_tensors_origin(data, TensorsOrigin(self.manifest.run_id, worker, attempt, chunk), str(name))
-                    array = read_tensor(data, entry, str(name))
-                except ObjectNotFound:
-                    continue
-                except DamagedChunk as error:
-                    damage = error
-                    continue
-                if array is not None:
-                    return array
-        raise damage
-
     def _check_key(self, key: Key) -> None:
         known = self._records.known_keys()
         if key not in known:
@@ -605,28 +573,6 @@ class RunReader:
         except (UnknownKey, UnknownName) as error:
             return error
         return UnknownStep(f"{key} was not {what} at step {step} ({self.url}).")
-
-
-def _key(key: Key | str) -> Key:
-    if not isinstance(key, Key | str):
-        raise UnknownName(f'{key!r} is not a valid key: pass a Key or a string such as "loss:loss".')
-    return key_from_text(key) if isinstance(key, str) else key
-
-
-def _query(
-    key: Key | None = None, mode: Mode | str | None = None, optimizer: str | None = None,
-    start: int | None = None, stop: int | None = None,
-) -> Query:
-    tests = []
-    if key is not None:
-        tests += [equals("kind", key.kind.value), equals("path", key.path)]
-    if mode is not None:
-        if mode not in tuple(Mode):
-            raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), Mode)}')
-        tests.append(equals("mode", Mode(mode).value))
-    if optimizer is not None:
-        tests.append(equals("optimizer", optimizer))
-    return Query(tests, start, stop)
 
 
 def _contributing(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
+from barograph.tune.history import History
 from barograph.tune.spec import StudySpec
 from barograph.tune.strategies.base import Strategy
 from barograph.tune.strategies.grid import GridSearch
@@ -27,6 +29,13 @@ def strategy_of(spec: StudySpec) -> Strategy:
     from barograph.tune.strategies.portfolio import Portfolio
 
     return Portfolio(spec.seed, _models(spec))
+
+
+def check_not_empty(spec: StudySpec) -> None:
+    """Raise `BadSpace` if the strategy finds no combination that the constraints allow."""
+    if spec.space.constraints:
+        strategy_of(replace(spec, strategy="grid" if spec.strategy == "grid" else "random")).propose(
+            History(spec.space, spec.objectives), 0)
 
 
 def _models(spec: StudySpec) -> list[Model]:

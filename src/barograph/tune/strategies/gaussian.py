@@ -27,6 +27,7 @@ _LOG_NOISE_MEAN, _LOG_NOISE_STD = -10.5, 3.0
 _LOG_SIGNAL_STD = 1.0
 _LOG_LENGTH_STD = 1.0
 _BOUND = 12.0
+_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,14 @@ class Process:
 
     def predict(self, at: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of f at features."""
-        cross = self.signal * _correlation(_distances(at / self.lengths, self.x / self.lengths), self.kernel)
-        mean = cross @ self.weights
-        half = np.linalg.solve(self.factor, cross.T) if len(self.x) < 8 else _solve_lower(self.factor, cross.T)
-        variance = self.signal - (half * half).sum(axis=0)
+        inverse, known = _inverse(self.factor), self.x / self.lengths
+        mean, variance = np.empty(len(at)), np.empty(len(at))
+        for first in range(0, len(at), _BLOCK):  # a few at a time: all would need ten megabytes
+            rows = slice(first, first + _BLOCK)
+            cross = self.signal * _correlation(_distances(at[rows] / self.lengths, known), self.kernel)
+            mean[rows] = cross @ self.weights
+            half = inverse @ cross.T
+            variance[rows] = self.signal - (half * half).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
     def left_out(self) -> tuple[Floats, Floats]:
@@ -175,10 +180,6 @@ def _cholesky(covariance: Floats) -> Floats:
 
 def _inverse(factor: Floats) -> Floats:
     return np.asarray(np.linalg.inv(factor))
-
-
-def _solve_lower(factor: Floats, right: Floats) -> Floats:
-    return _inverse(factor) @ right
 
 
 def _solved(factor: Floats, y: Floats) -> Floats:

@@ -40,7 +40,8 @@ class GaussianModel:
         self._data: Data | None = None
         self._process: Process | None = None
         self._values: Floats = np.empty(0)
-        self._choices: dict[int, tuple[str, str]] = {}
+        self._chosen_from: Floats | None = None
+        self._latest = ("none", "matern")
         self._choice = ("none", "matern")
         self._every: Floats | None = None
         self._expected = math.inf
@@ -128,9 +129,10 @@ class GaussianModel:
         count = len(losses) // _CHOICE_EVERY * _CHOICE_EVERY
         if count < 2 * _CHOICE_EVERY:
             return "none", "matern"
-        if count not in self._choices:
-            self._choices[count] = choice_of(features[:count], losses[:count], groups)
-        return self._choices[count]
+        # Expected losses of trials change; a choice depends on nothing but the losses now.
+        if self._chosen_from is None or not np.array_equal(self._chosen_from, losses[:count]):
+            self._chosen_from, self._latest = losses[:count].copy(), choice_of(features[:count], losses[:count], groups)
+        return self._latest
 
 
 def choice_of(features: Floats, losses: Floats, groups: NDArray[np.intp] | None = None) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barograph.errors import BadSpace
 from barograph.tune.history import History
 from barograph.tune.parameter import Value
 from barograph.tune.strategies.base import Proposal, generator
@@ -27,6 +28,10 @@ class GridSearch:
         """See `Strategy.propose`."""
         if not self._grid:
             self._grid = list(history.space.grid(self._points))
+            if not self._grid:
+                raise BadSpace(f"No combination of the grid meets the constraints "
+                               f"{'; '.join(one.text for one in history.space.constraints)}. A range has "
+                               f"{self._points} values in the grid: widen a constraint, or use another strategy.")
             generator(self._seed, 0, "grid").shuffle(self._grid)
         # Trials of the user or of an import are no points of the grid.
         self._done += sum(trial.origin.proposer == "grid" for trial in history.trials[self._looked:])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from barograph.tune.history import History
 from barograph.tune.strategies.base import Proposal, drawn, generator
 from barograph.tune.strategies.models import Data, Model
+from barograph.tune.strategies.outlook import Outlook
 from barograph.tune.strategies.positions import Floats, Positions
 from barograph.tune.trial import Origin
 
@@ -38,6 +39,7 @@ class Portfolio:
     def __init__(self, seed: int, models: Sequence[Model]) -> None:
         self._seed, self._models = seed, tuple(models)
         self._positions: Positions | None = None
+        self._outlook = Outlook()
         self._last: Model | None = None
         self._seen: set[bytes] = set()
         self._seen_count = 0
@@ -56,8 +58,8 @@ class Portfolio:
         self._last = None
         data, losses = self._data(history, random)
         asked = history.ended_count + len(history.running)
-        if space.size() and len(self._seen) + len(history.running) >= space.size() and \
-                len(self._seen | data.running) >= space.size():
+        most = space.combinations
+        if most and len(self._seen) + len(history.running) >= most and len(self._seen | data.running) >= most:
             return None
         if asked < start_count(len(space)) or np.isfinite(losses).sum() < _LEAST_FINITE:
             return self._even(data, number)
@@ -106,12 +108,25 @@ class Portfolio:
         running = positions.snapped(np.array([history.space.units(trial.parameters)
                                               for trial in history.running.values()]).reshape(-1, size))
         losses = _weighted(np.array(history.losses()).reshape(-1, len(history.objectives)), random)
+        expected = self._expected(history)
+        for trial, place in history.stopped:
+            losses[place] = expected.get(trial.number, losses[place])
+        under_way = np.array([expected.get(number, np.nan) for number in history.running], np.float64)
         first = max(0, (len(losses) - _MOST_TRIALS) // _STRIDE * _STRIDE)
         units, latest = positions.snapped(np.array(history.units(first)).reshape(-1, size)), losses[first:]
         finite = np.isfinite(latest)
         # A trial that failed counts like the worst one.
         latest = np.where(finite, latest, latest[finite].max() if finite.any() else 0.0)
-        return Data(positions, units, latest, running, self._seen, frozenset(positions.keys(running))), losses
+        known = np.isfinite(under_way)
+        units, latest = np.vstack([units, running[known]]), np.concatenate([latest, under_way[known]])
+        return Data(
+            positions, units, latest, running[~known], self._seen, frozenset(positions.keys(running))), losses
+
+    def _expected(self, history: History) -> Mapping[int, float]:
+        """Return number to expected loss of the latest trials, if trials are stopped early or running ones report."""
+        if len(history.objectives) > 1 or not history.has_curves:
+            return {}
+        return self._outlook.expected_losses(history.trials[-_MOST_TRIALS - _STRIDE:], history.objectives[0])
 
 
 def _weighted(table: Floats, random: np.random.Generator) -> Floats:

@@ -45,6 +45,7 @@ class TpeModel:
         self._densities: Densities | None = None
         self._study: Any = None
         self._first = 0
+        self._asked = 0
         self._told: Floats = np.empty(0)
         self._known: dict[str, Any] = {}
 
@@ -92,7 +93,8 @@ class TpeModel:
                 break
             # It stays among the running ones, so the next one is another.
         for number in running:
-            study.tell(number, state=states.FAIL)  # out of sight
+            study.tell(number, state=states.FAIL)  # out of sight, but Optuna keeps them
+        self._asked += len(running)
         return found
 
     def _update(self, data: Data) -> None:
@@ -100,9 +102,10 @@ class TpeModel:
         first = max(0, (len(data.losses) - _MOST_TRIALS) // _STRIDE * _STRIDE)
         units, losses = data.units[first:], data.losses[first:]
         known = len(self._told)
-        if self._study is None or not np.array_equal(self._told, losses[:known]) or self._first != first:
+        is_same = self._first == first and np.array_equal(self._told, losses[:known])
+        if self._study is None or not is_same or self._asked > _STRIDE:
             self._study = self._optuna.create_study(sampler=self._sampler(data, 0))
-            self._first, known = first, 0
+            self._first, self._asked, known = first, 0, 0
         for row, loss in zip(units[known:], losses[known:], strict=True):
             self._study.add_trial(self._trial(data.positions.space, row, float(loss)))
         self._told = losses.copy()

@@ -12,7 +12,8 @@ export class Asked<T> {
 }
 
 /**
- * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs change, and every
+ * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs or its
+ * study change, and every
  * `everyMs` milliseconds.
  * To be called while a component is set up.
  */
@@ -60,7 +61,7 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
       clearTimeout(timer);
       timer = setTimeout(() => void once(), Math.max(0, began + Math.max(300, 3 * tookMs) - performance.now()));
     };
-    const stop = everyMs ? onChange([query["run"] ?? []].flat().map(String), () => {
+    const stop = everyMs ? onChange([...[query["run"] ?? []].flat().map(String), ...[query["study"] ?? []].flat().map((key) => `study/${key}`)], () => {
       again = true;
       if (!busy) soon();
     }) : undefined;

@@ -51,5 +51,6 @@ export function bytes(count: number): string {
 }
 
 export function plural(count: number, what: string): string {
-  return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : /(s|ch)$/.test(what) ? "es" : "s"}`;
+  const many = /[^aeiou]y$/.test(what) ? `${what.slice(0, -1)}ies` : `${what}${/(s|ch)$/.test(what) ? "es" : "s"}`;
+  return `${count.toLocaleString("en-US")} ${count === 1 ? what : many}`;
 }

@@ -5,18 +5,19 @@ import { address, link } from "./route.svelte";
 export const SHORTCUTS: readonly (readonly [string, string])[] = [
   ["Ctrl K", "Search pages, runs, metrics and actions"],
   ["/", "Go to the search field of the page"],
-  ["j  k", "Next and previous run in a list"],
+  ["j  k", "Next and previous run, study or trial in a list"],
   ["Enter", "Open"],
   ["x", "Select the run for comparison"],
   ["←  →", "Move the step cursor; with Shift, ten steps"],
   ["Esc", "Leave the step cursor, or close"],
   ["g n", "Go to Now"],
   ["g r", "Go to Runs"],
+  ["g s", "Go to Studies"],
   ["g j", "Go to Jobs"],
   ["?", "Show these keys"],
 ];
 
-const PAGES: Record<string, string> = { n: "now", r: "runs", j: "jobs" };
+const PAGES: Record<string, string> = { n: "now", r: "runs", s: "studies", j: "jobs" };
 type Opens = { palette: () => void; help: () => void };
 let before = ""; // the key before, for "g n"
 
@@ -55,9 +56,9 @@ function focusSearch(event: KeyboardEvent): void {
 
 const rowOf = (element: Element | null): HTMLElement | null => element?.closest<HTMLElement>("tr, li") ?? null;
 
-/** Lists of runs are rows with a link to each. */
+/** Lists of runs, studies and trials are rows with a link to each. */
 function moveRow(event: KeyboardEvent, by: number): void {
-  const links = [...document.querySelectorAll<HTMLAnchorElement>('main a[href^="#/run/"]')].filter((item) => item.offsetParent);
+  const links = [...document.querySelectorAll<HTMLAnchorElement>('main :is(a[href^="#/run/"], a[href^="#/study/"])')].filter((item) => item.offsetParent);
   const rows = links.filter((item, at) => at === 0 || rowOf(item) !== rowOf(links[at - 1]!));
   if (!rows.length) return;
   const here = rowOf(document.activeElement), at = rows.findIndex((item) => here !== null && rowOf(item) === here);

@@ -36,8 +36,7 @@ export function change(query: Record<string, string | number | undefined>, repla
   }
   const [path = ""] = location.hash.split("?", 1);
   const hash = `${path || "#/"}${asked.size ? `?${asked}` : ""}`;
-  if (replace) {
-    history.replaceState(null, "", hash);
-    address.now = read();
-  } else location.hash = hash;
+  if (replace) history.replaceState(null, "", hash);
+  else location.hash = hash;
+  address.now = read(); // at once: the event comes later, and another change may come before it
 }

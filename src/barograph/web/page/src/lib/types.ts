@@ -35,6 +35,14 @@ export type Bands = {
   problems: Record<string, string>;
 };
 
+/** The best trial of a study, and how to use it. */
+export type BestTrial = {
+  trial: number;
+  command: string;
+  rerun: string;
+  model: string;
+};
+
 /** The cost of a job, in the currency of its prices. Figures that need an unknown price are NaN. */
 export type Bill = {
   instance_hours: Value;
@@ -108,11 +116,27 @@ export type Code = {
   left_out: LeftOut[];
 };
 
+/** Whether the best trial is better than the next. */
+export type Confirmation = {
+  repeated: Repeated[];
+  sentence: string;
+};
+
 /** A confusion matrix. */
 export type ConfusionFrame = {
   first_step: number;
   last_step: number;
   counts: Value[][];
+};
+
+/** Predictions of a Gaussian process over two parameters, with all others as in the best trial. */
+export type Contour = {
+  x: string;
+  y: string;
+  x_values: (Value | string | boolean)[];
+  y_values: (Value | string | boolean)[];
+  surface: Value[][];
+  points: ([Value | string | boolean, Value | string | boolean, Value])[];
 };
 
 /** Cost of recording. */
@@ -300,6 +324,28 @@ export type Held = {
   capsule: string;
 };
 
+/** A part of the search space where every trial ended badly for one reason. */
+export type HopelessPart = {
+  name: string;
+  text: string;
+};
+
+/** Importance of a parameter: how much it decides whether a trial is among the best. */
+export type Importance = {
+  name: string;
+  share: Value;
+  best_low: Value;
+  best_high: Value;
+  best_values: ([Value | string | boolean, number])[];
+};
+
+/** A trial that was better than all before it. */
+export type Improvement = {
+  trial: number;
+  secs: Value;
+  value: Value;
+};
+
 /** One job. */
 export type Job = {
   name: string;
@@ -382,6 +428,12 @@ export type Number = {
   values: Value[];
 };
 
+/** A metric to optimize. */
+export type Objective = {
+  name: string;
+  maximize: boolean;
+};
+
 /** Provenance of one attempt of a run. Secrets are replaced by `***` everywhere. */
 export type Origin = {
   command: string[];
@@ -425,6 +477,14 @@ export type Package = {
   version: string;
   digest: string;
   source: string;
+};
+
+/** A parameter of a study. */
+export type ParameterInfo = {
+  name: string;
+  text: string;
+  is_log: boolean;
+  choices: (Value | string | boolean)[];
 };
 
 /** What a job is doing. */
@@ -473,6 +533,16 @@ export type Remedy = {
   old: Value;
   new: Value;
   direction: "up" | "down" | null;
+};
+
+/** A trial and the results of its repetitions. */
+export type Repeated = {
+  trial: number;
+  values: Value[];
+  mean: Value;
+  low: Value;
+  high: Value;
+  failed: string[];
 };
 
 /** Residuals of a regression. */
@@ -637,6 +707,65 @@ export type StepTime = {
   over_time: Record<string, Curve>;
 };
 
+/** The studies below all roots, and those of this user. */
+export type Studies = {
+  studies: StudyRow[];
+  problems: string[];
+};
+
+/** A study: what it searches, its trials, and what it found. */
+export type Study = {
+  name: string;
+  state: string;
+  over: string;
+  verdict: string;
+  objectives: Objective[];
+  strategy: string;
+  seed: number;
+  limit: number | null;
+  secs: Value;
+  started_unix: Value;
+  cost: Value;
+  about: string[];
+  problems: string[];
+  parameters: ParameterInfo[];
+  constraints: string[];
+  trials: TrialInfo[];
+  best: BestTrial | null;
+  best_by_trial: Improvement[];
+  best_by_time: Improvement[];
+  importance: Importance[];
+  hopeless: HopelessPart[];
+  front: number[];
+  confirmation: Confirmation | null;
+  key: string;
+  runs_at: string | null;
+};
+
+/** The study and trial that a run belongs to; null if it is no trial. */
+export type StudyOfRun = {
+  study: string | null;
+  name: string;
+  trial: number | null;
+};
+
+/** A study in a list. */
+export type StudyRow = {
+  name: string;
+  state: string;
+  objectives: string[];
+  strategy: string;
+  trials: number;
+  finished: number;
+  running: number;
+  limit: number | null;
+  best: Value;
+  best_trial: number | null;
+  changed_unix: Value;
+  problem: string;
+  key: string;
+};
+
 /** A git submodule. */
 export type Submodule = {
   path: string;
@@ -671,6 +800,27 @@ export type Trend = {
   steps: number[];
   values: Value[];
 };
+
+/** A trial of a study. */
+export type TrialInfo = {
+  number: number;
+  state: TrialState;
+  parameters: Record<string, Value | string | boolean>;
+  values: Value[];
+  reason: string;
+  cause: string | null;
+  proposer: string;
+  why: string;
+  job: string;
+  started_secs: Value;
+  ended_secs: Value;
+  cost: Value;
+  step: number | null;
+  last: Value;
+};
+
+/** State of a trial. */
+export type TrialState = "running" | "finished" | "stopped" | "failed";
 
 /** A number: null is NaN or missing; "inf" and "-inf" are infinities. */
 export type Value = number | "inf" | "-inf" | null;

@@ -1,0 +1,194 @@
+"""XGBoost tuned with `--algorithm xgboost`, beside Optuna's own XGBoost example, at equal trials.
+
+A quarter of the rows is held out: neither search sees them. Both tune on the rest and split it again, three quarters
+for training; the model of the best trial is judged on the rows held out. Ours runs the code of the job in this process:
+its reading and splitting of the table, its ranges and early stopping, its trainer, and the strategy `auto`. The example
+is written anew after `xgboost_simple.py` of Optuna's examples: its ranges, ten rounds, TPE, rounded predictions.
+
+    python -m benchmarks.tune.boosting --seeds 20
+
+Results are appended to a file, so an interrupted benchmark continues where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from benchmarks.tune.ranks import wilcoxon
+from benchmarks.tune.searchers import version_of
+
+TRIALS, HELD_OUT, SPLIT = 30, 0.25, 0.25
+KEPT = Path(".cache/tune-boosting.jsonl")
+DATA = {"breast cancer": "classification", "diabetes": "regression"}
+HELD_OUT_SCORE = {"classification": "accuracy", "regression": "rmse"}
+
+
+def parts_of(name: str, seed: int) -> tuple[Any, Any]:
+    """Return the rows to tune on and the rows held out, as tables with the column "target"."""
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    load = datasets.load_breast_cancer if name == "breast cancer" else datasets.load_diabetes
+    frame = load(as_frame=True).frame
+    frame.columns = [column.replace(" ", "_") for column in frame.columns]
+    tuned, held_out = train_test_split(frame, test_size=HELD_OUT, random_state=seed)
+    return tuned, held_out
+
+
+def ours(name: str, seed: int) -> dict[str, float]:
+    """Return the scores on the rows held out of the best of our trials."""
+    import numpy as np
+
+    from barograph.jobs.algorithms.boosting import objective_of, rounds_of
+    from barograph.jobs.algorithms.checkpoints import Checkpoints
+    from barograph.jobs.algorithms.results import scores
+    from barograph.jobs.algorithms.table_training import prepare
+    from barograph.jobs.algorithms.trainers import xgboost_trainer as trainer
+    from barograph.tune import Study
+    from barograph.tune.autotune import fixed_parameters, space_of_algorithm
+
+    task_name = DATA[name]
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        for channel, rows in zip(("train", "test"), parts_of(name, seed), strict=True):
+            rows.to_csv(f"{folder}/{channel}.csv", index=False)
+            os.environ[f"SM_CHANNEL_{channel.upper()}"] = f"{folder}/{channel}.csv"
+        os.environ |= {"SM_MODEL_DIR": f"{folder}/model", "SM_OUTPUT_DATA_DIR": f"{folder}/output"}
+        task = prepare("xgboost", ["--target", "target", "--task", task_name, "--seed", str(seed),
+                                   "--validation_fraction", str(SPLIT)], one_hot=False)
+    data = [trainer._matrix(task, part) for part in task.parts]
+    study = Study.create(None, space_of_algorithm("xgboost", {"task": task_name}), seed=seed, trials=TRIALS)
+    best: tuple[float, dict[str, float]] = (float("inf"), {})
+    while (trial := study.ask()) is not None:
+        given = {**fixed_parameters("xgboost", {}), **{key: str(value) for key, value in trial.parameters.items()}}
+        chosen = replace(task, parameters=given)
+        rounds, stop_after = rounds_of(chosen.parameters, trainer.ROUNDS)
+        objective = objective_of(chosen, "reg:squarederror", ("binary:logistic",), ("multi:softprob",))
+        with contextlib.redirect_stdout(io.StringIO()), Checkpoints() as checkpoints:
+            booster = trainer._boosted({"seed": seed, "nthread": 1, **objective, **chosen.parameters},
+                                       {"train": data[0], "validation": data[1]}, rounds, stop_after, checkpoints)
+        booster = booster[:booster.best_iteration + 1]
+        found = []
+        for part, matrix in zip(task.parts[1:], data[1:], strict=True):
+            raw = booster.predict(matrix)
+            shaped = np.column_stack([1 - raw, raw]) if task.classes else raw
+            found.append(scores(part.target, shaped, task.classes))
+        study.tell(trial, found[0]["loss"])
+        if found[0]["loss"] < best[0]:
+            best = found[0]["loss"], found[1]
+    return best[1]
+
+
+def optunas(name: str, seed: int) -> dict[str, float]:
+    """Return the scores on the rows held out of the best trial of Optuna's example."""
+    import numpy as np
+    import optuna
+    import xgboost
+    from sklearn.model_selection import train_test_split
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    is_class = DATA[name] == "classification"
+    tuned, held_out = parts_of(name, seed)
+    train, valid = train_test_split(tuned, test_size=SPLIT, random_state=seed)
+    matrices = [xgboost.DMatrix(one.drop(columns="target"), label=one["target"]) for one in (train, valid, held_out)]
+
+    def score(booster: Any, matrix: Any) -> float:
+        predicted, target = booster.predict(matrix), matrix.get_label()
+        if is_class:
+            return float((np.rint(predicted) == target).mean())
+        return float(np.sqrt(((predicted - target) ** 2).mean()))
+
+    best: list[tuple[float, float]] = []
+
+    def objective(trial: Any) -> float:
+        given = {
+            "verbosity": 0, "nthread": 1, "tree_method": "exact", "seed": seed,
+            "objective": "binary:logistic" if is_class else "reg:squarederror",
+            "booster": trial.suggest_categorical("booster", ["gbtree", "gblinear", "dart"]),
+            "lambda": trial.suggest_float("lambda", 1e-8, 1.0, log=True),
+            "alpha": trial.suggest_float("alpha", 1e-8, 1.0, log=True),
+            "subsample": trial.suggest_float("subsample", 0.2, 1.0),
+            "colsample_bytree": trial.suggest_float("colsample_bytree", 0.2, 1.0)}
+        if given["booster"] in ("gbtree", "dart"):
+            given["max_depth"] = trial.suggest_int("max_depth", 3, 9, step=2)
+            given["min_child_weight"] = trial.suggest_int("min_child_weight", 2, 10)
+            given["eta"] = trial.suggest_float("eta", 1e-8, 1.0, log=True)
+            given["gamma"] = trial.suggest_float("gamma", 1e-8, 1.0, log=True)
+            given["grow_policy"] = trial.suggest_categorical("grow_policy", ["depthwise", "lossguide"])
+        if given["booster"] == "dart":
+            given["sample_type"] = trial.suggest_categorical("sample_type", ["uniform", "weighted"])
+            given["normalize_type"] = trial.suggest_categorical("normalize_type", ["tree", "forest"])
+            given["rate_drop"] = trial.suggest_float("rate_drop", 1e-8, 1.0, log=True)
+            given["skip_drop"] = trial.suggest_float("skip_drop", 1e-8, 1.0, log=True)
+        if given["booster"] == "gblinear":
+            for key in ("subsample", "colsample_bytree", "tree_method"):
+                del given[key]
+        booster = xgboost.train(given, matrices[0])
+        best.append((score(booster, matrices[1]), score(booster, matrices[2])))
+        return best[-1][0]
+
+    study = optuna.create_study(direction="maximize" if is_class else "minimize",
+                                sampler=optuna.samplers.TPESampler(seed=seed))
+    study.optimize(objective, n_trials=TRIALS)
+    return {HELD_OUT_SCORE[DATA[name]]: best[study.best_trial.number][1]}
+
+
+SEARCHES: Mapping[str, Callable[[str, int], dict[str, float]]] = {"barograph": ours, "optuna's example": optunas}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--kept", type=Path, default=KEPT)
+    parser.add_argument("--secs", type=float, help="start no study after so many seconds")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    options.kept.parent.mkdir(parents=True, exist_ok=True)
+    versions = {"barograph": version_of("auto"), "optuna's example": version_of("optuna-tpe")}
+    found: dict[tuple[str, str, int], float] = {}
+    for line in options.kept.read_text().splitlines() if options.kept.exists() else ():
+        row = json.loads(line)
+        if row["version"] == versions[row["search"]]:
+            found[row["search"], row["data"], row["seed"]] = row["score"]
+    end = None if options.secs is None else time.monotonic() + options.secs
+    due = [(search, data, seed) for seed in range(options.seeds) for data in DATA for search in SEARCHES]
+    for search, data, seed in due:
+        if (search, data, seed) not in found and (end is None or time.monotonic() < end):
+            score = SEARCHES[search](data, seed)[HELD_OUT_SCORE[DATA[data]]]
+            found[search, data, seed] = score
+            row = {"search": search, "data": data, "seed": seed, "version": versions[search], "score": score}
+            with options.kept.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    if missing := len(set(due) - found.keys()):
+        print(f"{missing} of {len(due)} studies are not measured yet")
+    results = {}
+    for data, task in DATA.items():
+        seeds = [seed for seed in range(options.seeds) if all((search, data, seed) in found for search in SEARCHES)]
+        if len(seeds) < 2:
+            continue
+        values = {search: [found[search, data, seed] for seed in seeds] for search in SEARCHES}
+        for search, scores in values.items():
+            low, middle, high = quantiles(scores, n=4)
+            print(f"{data}, {HELD_OUT_SCORE[task]} on held-out rows, {len(seeds)} seeds: {search:18} {middle:.4g} "
+                  f"({low:.4g}\u2013{high:.4g})")
+        print(f"  p of the paired Wilcoxon test {wilcoxon(*values.values()):.2g}")
+        results[data] = values
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Finds studies below the served roots, and keeps the ones that were asked for open."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import BarographError, StoreError, UnknownStudy
+from barograph.jobs.home import JobsHome
+from barograph.model.clock import ManualClock
+from barograph.store.base import Browsable, Store
+from barograph.store.urls import store_from_url
+from barograph.tune.overview import overview_of
+from barograph.tune.study import EVENTS, Study
+from barograph.tune.study_home import FOLDER, StudyHome
+from barograph.web.places import Places, Root
+
+_HOME = "home"
+"""First part of the keys of studies of this user outside the served roots."""
+_MOST_OPEN = 32
+
+
+@dataclass(slots=True)
+class _Open:
+    study: Study
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    answer: tuple[int, dict[str, Any]] | None = None
+
+
+class OpenStudies:
+    """Opens studies by key: the number of a root and the path below it; or "home/NAME" for another study of this user.
+
+    Args:
+        places: The served roots.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keys(self) -> tuple[list[str], list[str]]:
+        """Return the keys of all studies, and what cannot be read, one sentence each."""
+        found: dict[str, None] = {}
+        problems = []
+        for root in self._places.roots:
+            try:
+                found.update(dict.fromkeys(_below(root)))
+            except StoreError as error:
+                problems.append(f"Cannot read {root.place}: {error}")
+        home = StudyHome(JobsHome())
+        for name in home.names():
+            with suppress(UnknownStudy):  # its record is damaged: the place is unknown
+                found[self._key_of(home.url(name)) or f"{_HOME}/{name}"] = None
+        return list(found), problems
+
+    def key_of_run(self, key: str) -> str:
+        """Return the key that the study of a run has if the run is one of its trials.
+
+        The name of the job of a trial is that of the study with a number.
+        """
+        above, _, job = key.rpartition("/")
+        return f"{above}/{FOLDER}/{job.removesuffix(_numbered(job))}"
+
+    def place_of(self, key: str) -> str:
+        """Return the path or URL of a study.
+
+        Raises:
+            UnknownName: The key names no place below a root.
+            UnknownStudy: This user has no such study.
+        """
+        first, _, name = key.partition("/")
+        if first != _HOME:
+            return self._places.place_of(key)
+        if "/" in name or "\\" in name or name not in (home := StudyHome(JobsHome())).names():
+            raise UnknownStudy(f"There is no study named {name[:200]!r}.")
+        return home.url(name)
+
+    def store_of(self, key: str) -> Store:
+        """Return the store of a study.
+
+        Raises:
+            UnknownName: The key names no place below a root.
+            UnknownStudy: Nothing is there.
+        """
+        place = self.place_of(key)
+        if "://" not in place and not Path(place).is_dir():
+            raise UnknownStudy(f"There is no study at {place}.")
+        return store_from_url(place)
+
+    @contextmanager
+    def study(self, key: str) -> Iterator[Study]:
+        """Lend a study, up to date; one thread has it at a time.
+
+        Raises:
+            UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
+        """
+        with self._lent(key) as opened:
+            yield opened.study
+
+    def overview(self, key: str) -> dict[str, Any]:
+        """Return everything that a study found; computed once for each event.
+
+        Raises:
+            UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
+        """
+        with self._lent(key) as opened:
+            if opened.answer is None or opened.answer[0] != opened.study.events:
+                opened.answer = opened.study.events, overview_of(opened.study, self.name_of(key)).to_json()
+            return opened.answer[1]
+
+    def name_of(self, key: str) -> str:
+        """Return the name of a study: the last part of its place."""
+        place = self.place_of(key)
+        return place.rstrip("/").rpartition("/")[2] or place
+
+    def runs_at(self, url: str) -> str | None:
+        """Return the key of the place that contains runs; None if it is not served."""
+        return self._key_of(url)
+
+    def _key_of(self, url: str) -> str | None:
+        place = url.removeprefix("file://").rstrip("/")
+        return next((root.key_of(place) for root in self._places.roots
+                     if f"{place}/".startswith(f"{root.place.rstrip('/')}/")), None)
+
+    @contextmanager
+    def _lent(self, key: str) -> Iterator[_Open]:
+        try:
+            store = self.store_of(key)
+        except BarographError:
+            with self._lock:
+                self._open.pop(key, None)
+            raise
+        with self._lock:
+            opened = self._open.get(key)
+        if opened is None:
+            # Its clock stands still: to look at a study is not to work on it.
+            fresh = _Open(Study.open(store, clock=ManualClock()))
+            with self._lock:
+                opened = self._open.setdefault(key, fresh)
+        with self._lock:
+            self._open[key] = opened
+            self._open.move_to_end(key)
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        with opened.lock:
+            opened.study.refresh()
+            yield opened
+
+
+def _below(root: Root) -> Iterator[str]:
+    """Yield the keys of the studies in a root: itself, its folders, and those in its folder of studies."""
+    store = root.store
+    if not isinstance(store, Browsable):
+        return
+    last = EVENTS.rpartition("/")[0]
+    top = store.level()
+    if EVENTS in store.level(last).folders:
+        yield str(root.number)
+    for folder in store.level(FOLDER).folders:
+        yield f"{root.number}/{folder}"
+    # In a bucket each look is a request.
+    for folder in () if "://" in root.place else top.folders:
+        if f"{folder}/{EVENTS}" in store.level(f"{folder}/{last}").folders:
+            yield f"{root.number}/{folder}"
+
+
+def _numbered(job: str) -> str:
+    """Return the end of the name of a job that the number of its trial, and the seed of a repetition, make."""
+    stem, _, seed = job.rpartition("-s")
+    name = stem if stem and seed.isdigit() else job
+    head, _, number = name.rpartition("-")
+    return job[len(head):] if head and number.isdigit() else ""

@@ -1,0 +1,37 @@
+"""How many cores a process uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from barograph.machine.cpu_use import CpuUse
+
+
+def readings(*values: float) -> Callable[[], float]:
+    found = iter(values)
+    return lambda: next(found)
+
+
+@pytest.mark.parametrize(("used", "idle", "cores"), [
+    ((1.0, 4.0), (0.0, 15.0), 0.3), ((0.0, 20.0), (5.0, 8.0), 2.0), ((0.0, 3.0), (0.0, 1.9), None),
+])
+def test_the_mean_number_of_cores(used: tuple[float, float], idle: tuple[float, float], cores: float | None) -> None:
+    use = CpuUse(now=readings(100.0, 110.0), used_secs=readings(*used), idle_secs=readings(*idle), cores=2)
+    assert use.mean_cores() == (cores and pytest.approx(cores))
+
+
+def test_no_time_gives_no_number() -> None:
+    assert CpuUse(now=lambda: 1.0).mean_cores() is None
+
+
+def test_a_process_that_computes_uses_a_part_of_a_core() -> None:
+    use = CpuUse(idle_secs=readings(0.0, 1e9))
+    begin = time.process_time()
+    while time.process_time() - begin < 0.2:
+        pass
+    cores = use.mean_cores()
+    assert cores is not None
+    assert 0.0 < cores < 1.5

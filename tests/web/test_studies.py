@@ -1,0 +1,188 @@
+"""Studies in the page: the list, one with everything it found, contours, and the study of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answer_types import problems_of
+from barograph.jobs.home import JobsHome
+from barograph.jobs.spec import JobSpec
+from barograph.model.clock import ManualClock
+from barograph.tune.study import EVENTS, Study
+from barograph.tune.study_home import StudyHome
+from barograph.tune.trial_plan import TrialPlan
+from barograph.web.app import application
+from barograph.web.changes import Changes
+from barograph.web.open_studies import OpenStudies
+from barograph.web.places import Places
+from web_client import Client
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyHome:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    return StudyHome(JobsHome())
+
+
+def write(place: Path, *, trials: int = 6, start: float = 1_000.0, name: str = "digits") -> Study:
+    """Write a study whose trials are jobs beside its folder."""
+    clock = ManualClock(unix=start)
+    plan = TrialPlan(name, JobSpec(("train.py",)), f"file://{place.parent.parent}")
+    study = Study.create(place, {"lr": "1e-4..1:log", "width": (8, 64)}, strategy="random", seed=1, minimize="loss",
+                         trials=trials, details=plan.to_json(), clock=clock)
+    for number in range(trials):
+        trial = study.ask(job=plan.job_names)
+        clock.advance(10)
+        study.tell(trial, float(10 - number))
+    return study
+
+
+def test_the_list_has_the_studies_of_the_roots_and_of_this_user(client: Client, root: Path, home: StudyHome) -> None:
+    write(root / "studies" / "digits")
+    write(root / "own", start=5_000.0, name="own")
+    write(root.parent / "elsewhere" / "studies" / "far", start=3_000.0, name="far")
+    home.add("digits", f"file://{root}/studies/digits")
+    home.add("far", f"file://{root.parent}/elsewhere/studies/far")
+
+    answer = client.get("/api/studies").json
+
+    assert [(row["key"], row["name"]) for row in answer["studies"]] == [
+        ("0/own", "own"), ("home/far", "far"), ("0/studies/digits", "digits")]
+    assert (answer["studies"][2]["best"], answer["studies"][2]["trials"]) == (5.0, 6)
+    assert answer["problems"] == []
+    assert problems_of(answer, "Studies") == []
+    assert client.get("/api/study?study=home/far").json["name"] == "far"
+
+
+def test_a_root_may_be_a_study(tmp_path: Path) -> None:
+    write(tmp_path / "studies" / "digits")
+    alone = Client(application([str(tmp_path / "studies" / "digits")], hosts=["127.0.0.1"]))
+
+    assert [row["key"] for row in alone.get("/api/studies").json["studies"]] == ["0"]
+    assert alone.get("/api/study?study=0").json["runs_at"] is None, "its runs are not below the root"
+
+
+def test_a_study_has_everything_it_found(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+
+    answer = client.get("/api/study?study=0/studies/digits").json
+
+    assert problems_of(answer, "Study") == []
+    assert (answer["key"], answer["runs_at"], answer["trials"][3]["job"]) == ("0/studies/digits", "0", "digits-003")
+    assert answer["verdict"].startswith("Trial 5 is the best of 6: loss 5 with lr=")
+    assert (answer["secs"], answer["state"]) == (60.0, "finished")
+
+
+def test_a_study_that_is_written_is_read_again(client: Client, root: Path) -> None:
+    study = write(root / "studies" / "digits")
+    assert client.get("/api/study?study=0/studies/digits").json["limit"] == 6
+    study.extend(study.spec.completion.__class__(trials=7))
+    trial = study.ask()
+    assert client.get("/api/study?study=0/studies/digits").json["trials"][6]["state"] == "running"
+    study.tell(trial, 0.5)
+    assert client.get("/api/study?study=0/studies/digits").json["best"]["trial"] == 6
+
+
+def test_to_look_at_a_study_takes_none_of_its_time(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+    assert {client.get("/api/study?study=0/studies/digits").json["secs"] for _ in range(3)} == {60.0}
+
+
+def test_damage_is_named_and_hides_no_other_study(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+    write(root / "studies" / "broken")
+    (root / "studies" / "broken" / EVENTS / "00000000.json").write_text("{")
+    (root / "studies" / "begun" / EVENTS).mkdir(parents=True)
+
+    rows = {row["name"]: row for row in client.get("/api/studies").json["studies"]}
+
+    assert (rows["digits"]["state"], rows["digits"]["problem"]) == ("finished", "")
+    assert (rows["broken"]["state"], rows["begun"]["state"]) == ("unreadable", "unreadable")
+    assert "is damaged" in rows["broken"]["problem"]
+    broken = client.get("/api/study?study=0/studies/broken")
+    assert (broken.status, broken.json["type"]) == (500, "TuneError")
+    (root / "studies" / "digits" / EVENTS / "00000002.json").write_text("{")
+    fresh = Client(application([str(root)], hosts=["127.0.0.1"])).get("/api/study?study=0/studies/digits").json
+    assert "1 event is damaged" in fresh["problems"][0]
+
+
+@pytest.mark.parametrize("key", ["", "0/none", "1/studies/digits", "0/../studies", "home/", "home/none",
+                                 "home/../../etc", "home//etc", "0/studies/digits/study"])
+def test_no_key_opens_what_is_no_study(client: Client, root: Path, key: str) -> None:
+    write(root / "studies" / "digits")
+    for question in ("study", "study-contour"):
+        answer = client.get(f"/api/{question}?study={key}&x=lr&y=width")
+        assert (answer.status, answer.json["type"]) in ((404, "UnknownStudy"), (404, "UnknownName")), question
+
+
+def test_a_link_out_of_the_root_is_no_study(client: Client, root: Path) -> None:
+    write(root.parent / "secret" / "studies" / "digits")
+    (root / "studies").mkdir()
+    (root / "studies" / "digits").symlink_to(root.parent / "secret" / "studies" / "digits")
+
+    assert client.get("/api/study?study=0/studies/digits").status == 404
+
+
+def test_a_contour_is_of_two_parameters(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+    write(root / "studies" / "short", trials=3)
+    ask = "/api/study-contour?study=0/studies"
+
+    answer = client.get(f"{ask}/digits&x=lr&y=width").json
+
+    assert problems_of(answer, "Contour") == []
+    assert (answer["x"], answer["y"], len(answer["points"])) == ("lr", "width", 6)
+    assert {len(line) for line in answer["surface"]} == {len(answer["x_values"])}
+    wrong = [client.get(f"{ask}/{end}") for end in ("digits&x=lr&y=lr", "digits&x=lr&y=depth", "short&x=lr&y=width")]
+    assert [one.status for one in wrong] == [400, 400, 400]
+    assert 'no parameter "depth"' in wrong[1].json["error"]
+    assert "needs four finished trials" in wrong[2].json["error"]
+
+
+@pytest.mark.parametrize(("run", "trial"), [
+    ("0/digits-003", 3), ("0/digits-003-s2", 3), ("0/digits-099", None), ("0/digits", None), ("0/first", None),
+    ("0", None), ("", None), ("7/digits-001", None),
+])
+def test_a_run_knows_the_study_it_is_a_trial_of(client: Client, root: Path, run: str, trial: int | None) -> None:
+    write(root / "studies" / "digits")
+
+    answer = client.get(f"/api/study-of-run?run={run}").json
+
+    assert problems_of(answer, "StudyOfRun") == []
+    assert (answer["trial"], answer["study"]) == (trial, None if trial is None else "0/studies/digits")
+
+
+def test_a_study_is_announced_when_it_changes(root: Path) -> None:
+    study = write(root / "studies" / "digits")
+    clock = ManualClock()
+    changes = Changes(Places([str(root)]), clock=clock)
+    before = changes.cursor("study/0/studies/digits")
+    clock.advance(1)
+    assert changes.cursor("study/0/studies/digits") == before
+    study.end()
+    clock.advance(1)
+    assert changes.cursor("study/0/studies/digits") != before
+    assert changes.cursors({"study/0/none": "x", "study/home/none": "x"}) == {"study/0/none": "", "study/home/none": ""}
+
+
+def test_a_study_that_was_removed_is_not_answered_from_memory(client: Client, root: Path) -> None:
+    import shutil
+
+    write(root / "studies" / "digits")
+    assert client.get("/api/study?study=0/studies/digits").status == 200
+    shutil.rmtree(root / "studies" / "digits")
+    assert client.get("/api/study?study=0/studies/digits").status == 404
+    write(root / "studies" / "digits", trials=2)
+    assert len(client.get("/api/study?study=0/studies/digits").json["trials"]) == 2
+
+
+def test_only_the_last_studies_stay_open(root: Path) -> None:
+    studies: Any = OpenStudies(Places([str(root)]))
+    for number in range(40):
+        write(root / "studies" / f"s{number}", trials=1)
+        with studies.study(f"0/studies/s{number}") as study:
+            assert len(study.trials) == 1
+    assert len(studies._open) == 32
