@@ -7,6 +7,7 @@ only one process can write a number. So a process that is killed loses nothing, 
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import os
 import secrets
@@ -232,6 +233,10 @@ class Study:
             if not any(_dominates(other, losses) for other, _ in found):
                 found.append((losses, trial))
         return [trial for _, trial in found]
+
+    def show(self) -> Any:
+        """Return its page for the last line of a notebook cell, see `barograph.notebook.show`."""
+        return importlib.import_module("barograph.notebook").show(self)  # above this package
 
     def table(self) -> StudyTable:
         """Return all trials as a table."""
