@@ -44,7 +44,7 @@ from barograph.jobs.outputs import fetched_model, outputs_of
 from barograph.jobs.patience import Patience
 from barograph.jobs.script import Script
 from barograph.jobs.spec import JobSpec
-from barograph.jobs.state import Ended, Outcome
+from barograph.jobs.state import Ended, Outcome, Phase
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.unable import Unable
 from barograph.jobs.uploads import CheckpointSync
@@ -524,6 +524,15 @@ def test_a_disk_without_a_free_byte_is_named_although_the_instance_cannot_say_so
     assert JobView("digits", place.real).report().reason == ""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))
     assert JobView("digits", place.real).report().reason == f"The store is full. Free some space ({place.real.url})."
+
+
+def test_a_job_whose_directory_was_deleted_can_still_be_reported(place: Place) -> None:
+    place.submit("true")
+    EventLog(place.real, EVENTS).append("starting", attempt=0)
+    view = JobView("digits", place.real)
+    view.refresh()
+    shutil.rmtree(place.folder / "job")
+    assert (view.report().phase, view.report().reason) == (Phase.RUNNING, "")
 
 
 # A store that fails.
