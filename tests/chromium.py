@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 import uvicorn
 
+from barograph.web.page_digest import SOURCES
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 playwright = pytest.importorskip("playwright.sync_api")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 LONGEST_SECS = 300.0
 playwright.expect.set_options(timeout=LONGEST_SECS * 1000)
@@ -75,3 +78,15 @@ class Tab:
         while not happened():
             assert time.monotonic() < deadline, f"{what} not in time"
             self.page.wait_for_timeout(20)
+
+
+def fits(page: Any) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def violations(page: Any, *rules: str) -> list[str]:
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+    return [f"{item['id']}: {node['target']} {node['html'][:120]}" for item in found for node in item["nodes"]]

@@ -11,23 +11,24 @@ from barograph.experiments.handle import Handle
 from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.jupyter.magic import Magic
-from barograph.jupyter.showing import page_of_item, page_of_run
+from barograph.jupyter.showing import page_of_item, page_of_run, page_of_study
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
+from barograph.tune.study import Study
 
 __all__ = ["LiveView", "load_ipython_extension", "show", "watch"]
 
 
 def show(shown: Any) -> Any:
-    """Return the page of a run or an experiment, as in `barograph studio`, for the last line of a cell.
+    """Return the page of a run, an experiment or a study, as in `barograph studio`, for the last line of a cell.
 
     Charts zoom, layers open, and what is still recorded appears. Without anywidget, or where a notebook is shown
     without a kernel, it is a picture.
 
     Args:
         shown: A path or URL of a run, the result of `barograph.open`, `attach`, `tracking.Run` or `list_runs`, or an
-            `Experiment` or `Trial`.
+            `Experiment`, `Trial` or `Study`.
 
     Raises:
         SettingsError: `shown` has no page.
@@ -35,6 +36,8 @@ def show(shown: Any) -> Any:
     """
     if isinstance(shown, Handle) and not isinstance(shown, Component):
         return page_of_item(shown)
+    if isinstance(shown, Study):
+        return page_of_study(shown)
     return page_of_run(_place(shown))
 
 

@@ -522,7 +522,7 @@ def test_a_disk_without_a_free_byte_is_named_although_the_instance_cannot_say_so
     log.append("started", index=0, handle={})
     Heartbeat(place.real, 0, 0).beat()
     assert JobView("digits", place.real).report().reason == ""
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))
     assert JobView("digits", place.real).report().reason == f"The store is full. Free some space ({place.real.url})."
 
 

@@ -410,6 +410,44 @@ def test_a_cluster_without_capacity_for_an_hour_is_waited_for(make: Callable[...
     assert place.end() == (Phase.FINISHED, "", 0)
 
 
+def test_a_job_behind_others_is_looked_at_once_a_second_and_at_once_when_it_is_its_turn(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, read = make(), list[str]()
+    get = Flaky.get
+    monkeypatch.setattr(Flaky, "get", lambda self, name: read.append(name) or get(self, name))
+    assert place.job.turn(may_start=False)
+    read.clear()
+    for _ in range(9):
+        place.manual.advance(0.1)
+        assert place.job.turn(may_start=False)
+    assert read == []
+    place.manual.advance(0.2)
+    assert place.job.turn(may_start=False)
+    assert read != []
+    assert not place.job.turn(may_start=True)
+    assert [order.job for order in place.engine.started] == ["digits"]
+
+
+def test_a_job_that_waits_behind_others_is_stopped_within_a_second(make: Callable[..., Place]) -> None:
+    place = make()
+    assert place.job.turn(may_start=False)
+    place.stop()
+    place.manual.advance(1.1)
+    place.job.turn(may_start=False)
+    place.job.turn(may_start=False)
+    assert place.end() == (Phase.STOPPED, "Stopped: requested by the user.", 79)
+
+
+def test_a_job_whose_record_was_deleted_leaves_no_instance(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    assert place.engine.alive
+    place.home.forget("digits")
+    place.job.abandon()
+    assert place.left == []
+
+
 def test_a_cluster_without_capacity_until_max_wait_is_a_failure_of_the_infrastructure(
     make: Callable[..., Place]
 ) -> None:

@@ -16,6 +16,7 @@ from barograph.jupyter.showing import Picture
 from barograph.notebook import show
 from barograph.store.urls import store_from_url
 from barograph.tracking import Run
+from barograph.tune.study import Study
 from chromium import Tab, needs_chromium, playwright
 from chromium import browser as browser
 from diary import Diary
@@ -122,3 +123,20 @@ def test_without_anywidget_the_picture_is_all(small_run: str, monkeypatch: pytes
 def test_what_has_no_page_is_refused_in_a_sentence() -> None:
     with pytest.raises(SettingsError, match="Expected a run or its path, not int"):
         show(3)
+
+
+@needs_chromium
+def test_a_study_of_this_process_is_shown_and_goes_on(notebook: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Study.create(None, {"lr": (0.0, 1.0), "width": (8, 64)}, strategy="random", seed=1, minimize="loss",
+                         trials=9)
+    for value in (3.0, 1.0, 2.0, 2.5):
+        study.tell(study.ask(), value)
+    cell = Cell(notebook, study.show(), monkeypatch)
+    playwright.expect(cell.frame.get_by_text("Trial 1 is the best of 4")).to_be_visible()
+    playwright.expect(cell.frame.get_by_role("img", name="Predicted rank over")).to_be_visible()
+
+    study.tell(study.ask(), 0.5)
+    cell.push()
+
+    playwright.expect(cell.frame.get_by_text("Trial 4 is the best of 5")).to_be_visible()
+    assert "Trial 1 is the best of 4" in cell.widget._repr_mimebundle_()[0]["text/html"]

@@ -28,7 +28,7 @@ def study(clock: ManualClock) -> Study:
     study = Study.create(None, {"lr": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, strategy="grid", seed=1, minimize="loss",
                          trials=7, clock=clock)
     for lr in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
-        study.give({"lr": lr})
+        study.give({"lr": lr})  # a grid is tried in random order
     first, second = study.ask(), study.ask()
     clock.advance(10)
     study.tell(first, 3.0)
@@ -109,6 +109,7 @@ def test_a_region_that_fails_is_one_sentence() -> None:
 def test_the_best_trial_of_jobs_has_its_command_and_its_model() -> None:
     plan = TrialPlan("digits", JobSpec(("train.py", "--epochs", "3")), "file:///runs")
     study = Study.create(None, {"lr": [0.1, 0.2]}, strategy="grid", minimize="loss", details=plan.to_json())
+    study.give({"lr": 0.1})
     study.tell(study.ask(job=plan.job_names), 1.0)
 
     best = overview_of(study, "digits").best

@@ -14,12 +14,11 @@ import pytest
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.page_digest import SOURCES
-from chromium import Tab, needs_chromium, playwright, served
+from chromium import AXE, Tab, fits, needs_chromium, playwright, served, violations
 from chromium import browser as browser
 from diary import Diary
 
 pytestmark = needs_chromium
-AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 RUN = "#/run/0/first"
 STATES = [
     "#/now", "#/runs", "#/runs?q=metrics.loss.last+%3E+1&order=name+asc", "#/jobs",
@@ -49,18 +48,6 @@ def tab(browser: Any) -> Iterator[Tab]:
     tab = Tab(browser)
     yield tab
     tab.context.close()
-
-
-def fits(page: Any) -> bool:
-    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
-
-
-def violations(page: Any, *rules: str) -> list[str]:
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
-    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
-    return [f"{item['id']}: {node['target']} {node['html'][:120]}" for item in found for node in item["nodes"]]
 
 
 def test_a_link_shows_the_same_to_others_at_each_size_and_for_a_screen_reader(

@@ -12,9 +12,10 @@ import pytest
 
 from barograph.errors import SettingsError
 from barograph.store.urls import store_from_url
+from barograph.tune.study import Study
 from barograph.web import saved
 from barograph.web.app import application
-from barograph.web.one_file import run_as_file
+from barograph.web.one_file import run_as_file, study_as_file
 from chromium import HOSTILE, Tab, needs_chromium, playwright, served
 from chromium import browser as browser
 from diary import Diary
@@ -112,3 +113,22 @@ def test_the_end_of_a_script_inside_the_script_does_not_end_it(monkeypatch: pyte
     monkeypatch.setattr(saved, "BUILT", tmp_path)
 
     assert r"a = '\x3C/SCRIPT>\x3C!--\x3Cscript>'" in saved.page_with()
+
+
+def test_a_study_is_saved_with_its_contours(offline: Tab, tmp_path: Path) -> None:
+    study = Study.create(None, {"lr": "1e-4..1:log", "width": (8, 64)}, strategy="random", seed=1, minimize=HOSTILE)
+    for number in range(8):
+        study.tell(study.ask(), float(number))
+    file = tmp_path / "study.html"
+    file.write_text(study_as_file(study, title=HOSTILE, saved_unix=1.8e9), encoding="utf-8")
+
+    page = offline.open(file.as_uri())
+
+    playwright.expect(page.get_by_text("Trial 0 is the best of 8")).to_be_visible()
+    playwright.expect(page.get_by_role("img", name="Predicted rank over")).to_be_visible()
+    other = page.get_by_label("Parameter of the y axis").input_value()
+    page.get_by_label("Parameter of the x axis").select_option(other)
+    playwright.expect(page.get_by_role("img", name="Predicted rank over")).to_be_visible()
+    playwright.expect(page.get_by_role("link", name="Studies")).to_have_count(0)
+    assert page.evaluate("window.hacked") is None
+    assert offline.complaints == []

@@ -28,7 +28,7 @@ class Heartbeat:
     def __init__(self, store: Store, attempt: int, index: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._name, self._clock = store, f"{instance_folder(attempt, index)}/{NOW}", clock
         self._beat, self._due = 0, 0.0
-        self._last: Mapping[str, object] = {}
+        self._last: dict[str, object] = {}
 
     def beat(self, *, every_secs: float = _EVERY_SECS, **data: object) -> None:
         """Write it, unless the last one is younger.
@@ -38,15 +38,17 @@ class Heartbeat:
         """
         if (now := self._clock()) >= self._due:
             self._due = now + every_secs
-            self._beat += 1
-            self._last = data
-            self._store.put(self._name, sealed({"beat": self._beat, "time_unix": time.time(), **data}))
+            self._write(data)
+
+    def _write(self, data: Mapping[str, object]) -> None:
+        self._beat += 1
+        self._last = dict(data)
+        self._store.put(self._name, sealed({"beat": self._beat, "time_unix": time.time(), **data}))
 
     def tell_full(self, reason: str) -> None:
         """Say at once why the instance waits, if there is room for that; "": it waits no more."""
-        self._due = 0.0
         with contextlib.suppress(StoreError):
-            self.beat(**{**self._last, "waiting": reason})
+            self._write(self._last | {"waiting": reason})
 
     def tell(self, progress: Mapping[str, DeliveryProgress]) -> None:
         """Say how much of the data is there, at most twice a second."""

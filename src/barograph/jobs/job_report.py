@@ -138,26 +138,28 @@ class JobView:
         runs = state.phase in (Phase.RUNNING, Phase.STOPPING)
         trained = state.trained_secs + (max(0.0, now - state.since_unix) if runs else 0.0)
         ended = state.since_unix if state.phase.is_over else math.nan
-        beats = [beat for worker in workers_of(self.store, state.attempt)
+        workers = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
-        lead = max(beats, key=lambda beat: beat.step, default=None)
+        lead = max(workers, key=lambda worker: worker.step, default=None)
         doing = self._what_it_does() if runs else ""
-        beat = self._beat() if runs else {}
+        heartbeat = self._heartbeat() if runs else {}
         downloads = doing == "downloading"
         return JobReport(
-            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(beat),
+            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(heartbeat),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, int(beat.get("done_bytes", 0)) if downloads else 0,
-            int(beat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
+            state.exit_code, state.users_fault, int(heartbeat.get("done_bytes", 0)) if downloads else 0,
+            int(heartbeat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
 
-    def _why_it_waits(self, beat: Mapping[str, Any]) -> str:
-        """Return why the first instance waits, as it says itself, or cannot say because nothing more can be written."""
-        is_full = beat and isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES
-        return str(beat.get("waiting", "")) or (f"{NO_SPACE} Free some space ({self.store.url})." if is_full else "")
+    def _why_it_waits(self, heartbeat: Mapping[str, Any]) -> str:
+        """Return why the first instance waits; from its heartbeat, or because the disk is too full to write one."""
+        if waiting := str(heartbeat.get("waiting", "")):
+            return waiting
+        is_full = isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES
+        return f"{NO_SPACE} Free some space ({self.store.url})." if is_full and heartbeat else ""
 
-    def _beat(self) -> Mapping[str, Any]:
+    def _heartbeat(self) -> Mapping[str, Any]:
         """Return the heartbeat of the first instance; nothing before its first one."""
         name = f"{instance_folder(self.state.attempt, 0)}/{NOW}"
         try:

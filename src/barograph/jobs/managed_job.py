@@ -40,6 +40,8 @@ PROBLEM = "The controller cannot manage this job: "
 _OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
+_QUEUED_PAUSE_SECS = 1.0
+"""How often a job is looked at that waits behind others: a thousand of them must not cost a core."""
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
 
@@ -75,7 +77,7 @@ class ManagedJob:
         self._kill_at: float | None = None
         # A look at a bucket takes requests that cost time and money.
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
-        self._look_at = 0.0
+        self._look_at = self._rests_until = 0.0
         self._waits = False
         self._has_decided = False
         if self._state.phase in (Phase.RUNNING, Phase.STOPPING):
@@ -112,9 +114,9 @@ class ManagedJob:
         """
         self._has_decided = False
         now = self._clock.monotonic()
-        if now < self._look_at:
+        if now < self._look_at or (now < self._rests_until and not may_start):
             return self._waits
-        self._look_at = now + self._pause_secs
+        self._look_at, self._rests_until = now + self._pause_secs, 0.0
         self._take(self._log.new())
         if self._state.phase.is_over:
             self._close()
@@ -127,6 +129,8 @@ class ManagedJob:
                 self._wait("")
         except NotLeading:
             self._waits = False  # what the other controller decided is taken at the next turn
+        if self._waits and not may_start:
+            self._rests_until = now + _QUEUED_PAUSE_SECS
         return self._waits
 
     def _act(self, *, may_start: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +15,12 @@ from barograph.queries.run_list import GOING_ON
 from barograph.runs.reading.glance import glance
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
+from barograph.tune.overview import overview_of
+from barograph.tune.study import Study
+from barograph.tune.study_page import study_fragment
+
+_STUDY = "study"
+"""Key of the study that is shown."""
 
 
 class Picture:
@@ -58,7 +64,15 @@ def page_of_item(item: Handle) -> Any:
     return _page(item.catalog.store.url, f"#/runs?{query}", handle_html(item), None)
 
 
-def _page(root: str, start: str, picture: str, goes_on: Callable[[], bool] | None) -> Any:
+def page_of_study(study: Study) -> Any:
+    """Return the page of a study, which follows it until it is over; a `Picture` without anywidget."""
+    picture = study_fragment(overview_of(study, _STUDY))
+    return _page("", f"#/study/{_STUDY}", picture, lambda: not study.over or bool(study.running), {_STUDY: study})
+
+
+def _page(
+    root: str, start: str, picture: str, goes_on: Callable[[], bool] | None, studies: Mapping[str, Study] | None = None
+) -> Any:
     try:
         from barograph.jupyter.page_widget import PageWidget
         from barograph.web.app import application
@@ -66,7 +80,8 @@ def _page(root: str, start: str, picture: str, goes_on: Callable[[], bool] | Non
     except ModuleNotFoundError:
         return Picture(picture)
     try:
-        widget = PageWidget(partial(get_inside, application([root], hosts=[])), start=start, picture=picture)
+        app = application([root] if root else [], hosts=[], studies=studies)
+        widget = PageWidget(partial(get_inside, app), start=start, picture=picture)
     except SettingsError:
         return Picture(picture)  # the page was not built
     if goes_on is not None and goes_on():

@@ -170,12 +170,12 @@ def chart_envelopes(
         of_kind = [series for series in wanted.values() if series.key.kind is kind]
         shown = statistic if kind in _OF_TENSORS else "value"
         envelopes |= _envelopes(run, kind, {series.key.path for series in of_kind}, shown, points, axis)
-    found = []
+    drawn = []
     for name, series in wanted.items():
         recorded = series if series in envelopes else _first_of(envelopes, series, known.get(name))
         if recorded is not None:
-            found.append((name, recorded, envelopes[recorded]))
-    return found
+            drawn.append((name, recorded, envelopes[recorded]))
+    return drawn
 
 
 def spans_on_axis(envelope: Envelope, axis: Axis, run: RunReader) -> NDArray[np.float64]:

@@ -29,13 +29,14 @@ _PARTS = """a{color:var(--link)}p{margin:8px 0}
 .note,footer,figcaption,dt,caption{color:var(--soft)}.note,footer{font-size:.875rem}
 code,.code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.9em;overflow-wrap:anywhere}
 nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;padding:0;margin:12px 0}
-.verdict{font-size:1.1rem;font-weight:600}.banner{border-left:4px solid var(--costly);background:var(--panel);
+.verdict{font-size:1.1rem;font-weight:600;overflow-wrap:anywhere}
+.banner{border-left:4px solid var(--costly);background:var(--panel);
 padding:8px 12px;margin:12px 0}
 dl.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,150px),1fr));gap:8px;margin:16px 0}
 dl.tiles div{background:var(--panel);border-radius:6px;padding:8px 12px}dl.tiles dt{font-size:.8rem}
 dl.tiles dd{margin:0;font-weight:600;overflow-wrap:anywhere}
-dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;font-size:.9rem}dl.facts dd{margin:0;
-overflow-wrap:anywhere;min-width:0}
+dl.facts{display:grid;grid-template-columns:fit-content(40%) 1fr;gap:2px 16px;font-size:.9rem}dl.facts dd{margin:0}
+dl.facts dt,dl.facts dd{overflow-wrap:anywhere;min-width:0}
 article{border:1px solid var(--rule);border-left:4px solid var(--soft);border-radius:6px;padding:8px 14px;margin:12px 0;
 overflow-wrap:anywhere}
 article h4,article h5,article h6{margin:8px 0 4px}pre{overflow-x:auto;background:var(--panel);padding:8px 12px;

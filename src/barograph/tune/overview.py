@@ -285,11 +285,11 @@ def verdict_of(study: Study) -> str:
     """Return what a study found, one sentence.
 
     Example:
-        >>> study = Study.create(None, {"x": [1, 2]}, strategy="grid", minimize="loss")
-        >>> while trial := study.ask():
-        ...     study.tell(trial, trial.parameters["x"] / 4)
+        >>> study = Study.create(None, {"x": [1, 2]}, minimize="loss")
+        >>> for x in (2, 1):
+        ...     _ = study.add({"x": x}, x / 4)
         >>> verdict_of(study)
-        'Trial 0 is the best of 2: loss 0.25 with x=1.'
+        'Trial 1 is the best of 2: loss 0.25 with x=1.'
     """
     trials, best = study.trials, best_of(study)
     if not trials:
@@ -317,6 +317,11 @@ def parameters_text(trial: Trial) -> str:
 def value_text(value: Value) -> str:
     """Return the value of a parameter in a few characters."""
     return figure(value) if isinstance(value, float) else text_of(value)
+
+
+def parameter_value(trial: TrialInfo, name: str) -> str:
+    """Return the value of a parameter of a trial in a few characters; "" if it does not apply."""
+    return value_text(trial.parameters[name]) if name in trial.parameters else ""
 
 
 def _problems(study: Study) -> tuple[str, ...]:

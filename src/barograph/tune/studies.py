@@ -11,6 +11,7 @@ from barograph.errors import BarographError, JobRefused, StudyExists, TuneError,
 from barograph.jobs.home import JobsHome
 from barograph.jobs.submitting import problems_of
 from barograph.jobs.typed_secrets import secret_problems
+from barograph.model.clock import ManualClock
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.places import root_place
 from barograph.store.urls import store_from_url
@@ -100,6 +101,28 @@ def open_study(name: str, home: JobsHome) -> Study:
         TuneError, StoreError: It cannot be read.
     """
     return Study.open(StudyHome(home).url(name))
+
+
+def study_at(place: str, home: JobsHome | None = None) -> Study | None:
+    """Return the study at a directory or URL, or of this user by its name; None if there is none.
+
+    Raises:
+        TuneError, StoreError: It cannot be read.
+    """
+    names = StudyHome(home or JobsHome())
+    if "/" not in place and names.has(place):
+        return Study.open(names.url(place), clock=ManualClock())
+    if "://" not in place and not os.path.isdir(place):
+        return None
+    try:
+        return Study.open(place, clock=ManualClock())  # to look at a study takes none of its time
+    except UnknownStudy:
+        return None
+
+
+def name_of(place: str) -> str:
+    """Return the name of a study from its place: the last part."""
+    return place.rstrip("/").rpartition("/")[2] or place
 
 
 def open_studies(home: JobsHome) -> Iterable[tuple[str, Study | str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from barograph.errors import BarographError
 from barograph.model.clock import Clock
+from barograph.tune.study import Study
 from barograph.web import inside
 from barograph.web.answers import error_answer, json_answer
 from barograph.web.catalogs import Catalogs
@@ -41,9 +42,13 @@ from barograph.web.shapes import SHAPES
 from barograph.web.studies import study_routes
 from barograph.web.tokens import Token, Tokens
 
+_GZIP_LEVEL = 4
+"""The highest level, 9, takes three times as long, for answers that are 1% shorter."""
+
 
 def application(
-    roots: Sequence[str], *, hosts: Sequence[str], tokens: Sequence[Token] = (), clock: Clock | None = None
+    roots: Sequence[str], *, hosts: Sequence[str], tokens: Sequence[Token] = (), clock: Clock | None = None,
+    studies: Mapping[str, Study] | None = None,
 ) -> Starlette:
     """Return the web application.
 
@@ -52,6 +57,7 @@ def application(
         hosts: Names under which the server may be addressed; []: any.
         tokens: Secrets, one of which each request must carry; none: everybody may read and edit.
         clock: Decides when a run is read again.
+        studies: Studies of this process, by key.
     """
     places = Places(roots)
     opened = OpenRuns(places, clock=clock)
@@ -93,7 +99,7 @@ def application(
               *file_routes(places, catalogs),
               *lineage_routes(places, catalogs),
               *job_routes(places),
-              *study_routes(OpenStudies(places)),
+              *study_routes(OpenStudies(places, studies)),
               metrics.route(),
               *comparing_routes(opened, catalogs),
               Route("/api/schema", schema),
@@ -107,7 +113,7 @@ def application(
         middleware=[Middleware(Counting, metrics=metrics, routes=paths),
                     Middleware(Protection, hosts=hosts, tokens=secrets,
                                open_paths=[*(route.path for route in page), LOGIN, "/health"]),
-                    Middleware(GZipMiddleware, minimum_size=1000)],
+                    Middleware(GZipMiddleware, minimum_size=1000, compresslevel=_GZIP_LEVEL)],
         exception_handlers={BarographError: _failed},
     )
 

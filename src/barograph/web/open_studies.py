@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,16 +37,18 @@ class OpenStudies:
 
     Args:
         places: The served roots.
+        given: Studies of this process, by key.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, given: Mapping[str, Study] | None = None) -> None:
         self._places = places
+        self._given = {key: _Open(study) for key, study in (given or {}).items()}
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._lock = threading.Lock()
 
     def keys(self) -> tuple[list[str], list[str]]:
         """Return the keys of all studies, and what cannot be read, one sentence each."""
-        found: dict[str, None] = {}
+        found: dict[str, None] = dict.fromkeys(self._given)
         problems = []
         for root in self._places.roots:
             try:
@@ -116,6 +118,8 @@ class OpenStudies:
 
     def name_of(self, key: str) -> str:
         """Return the name of a study: the last part of its place."""
+        if key in self._given:
+            return key
         place = self.place_of(key)
         return place.rstrip("/").rpartition("/")[2] or place
 
@@ -130,6 +134,9 @@ class OpenStudies:
 
     @contextmanager
     def _lent(self, key: str) -> Iterator[_Open]:
+        if key in self._given:
+            yield self._given[key]
+            return
         try:
             store = self.store_of(key)
         except BarographError:

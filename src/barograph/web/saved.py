@@ -9,6 +9,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -25,15 +26,18 @@ _ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data"
           "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
 _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
+_MOST_CONTOURED = 4
+"""Parameters of a study whose contours are saved."""
 _MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 8
 
 
-def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str, Any]:
-    """Return the answers to what the page asks about runs, by URL.
+def saved_answers(get: Callable[[str], Reply], runs: Sequence[str], studies: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answers to what the page asks about runs and studies, by URL.
 
     Args:
         get: Returns the answer at a URL.
         runs: Keys of the runs; of several, also what the comparison needs.
+        studies: Keys of studies.
     """
     answers: dict[str, Any] = {}
 
@@ -43,6 +47,9 @@ def saved_answers(get: Callable[[str], Reply], runs: Sequence[str]) -> dict[str,
             if reply.status == 200:
                 answers[url] = json.loads(reply.text)
 
+    for key in studies:
+        ask([_url("study", study=key)])
+        ask(_contours(key, answers.get(_url("study", study=key), {})))
     for key in runs:
         ask(_about(key, _ABOUT))
         ask(_inside(key, answers.get(_url("inside", run=key), {})))
@@ -130,6 +137,11 @@ def _inside(key: str, overview: Mapping[str, Any]) -> Iterator[str]:
     for sample in overview["saliency_samples"]:
         yield _url("sample", run=key, sample=sample, n=seen)
         yield _url("saliency", run=key, sample=sample, method=overview["saliency_methods"][-1], n=seen)
+
+
+def _contours(key: str, study: Mapping[str, Any]) -> Iterator[str]:
+    names = [one["name"] for one in study.get("importance", ())][:_MOST_CONTOURED]
+    return (_url("study-contour", study=key, x=x, y=y) for x, y in permutations(names, 2))
 
 
 def _steps(now: Mapping[str, Any]) -> list[int]:

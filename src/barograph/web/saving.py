@@ -14,7 +14,7 @@ from barograph.web.saved import page_with, saved_answers
 
 
 def saving_routes() -> list[Route]:
-    """Return the routes: the page without answers, and the answers about runs."""
+    """Return the routes: the page without answers, and the answers about runs and studies."""
     return [Route("/offline.html", _page), Route("/api/answers", _answers)]
 
 
@@ -23,4 +23,5 @@ def _page(request: Request) -> Response:
 
 
 def _answers(request: Request) -> Response:
-    return json_answer(request, saved_answers(partial(get_inside, request.app), request.query_params.getlist("run")))
+    return json_answer(request, saved_answers(
+        partial(get_inside, request.app), request.query_params.getlist("run"), request.query_params.getlist("study")))

@@ -14,6 +14,7 @@ import pytest
 from barograph.errors import StoreFull
 from barograph.store import whole_file
 from barograph.store.whole_file import write_whole
+from barograph.tune.study import Study
 
 Call = Callable[..., Any]
 
@@ -180,3 +181,18 @@ def test_a_run_that_goes_on_is_told_as_it_stands(
         assert call("report", tmp_path / "run").code == 0
 
     assert "The run is still in progress" in Path("run.html").read_text(encoding="utf-8")
+
+
+def test_a_study_has_a_report_too(call: Call, tmp_path: Path) -> None:
+    study = Study.create(tmp_path / "digits", {"lr": (0.0, 1.0)}, strategy="random", seed=1, minimize="loss")
+    for value in (3.0, 1.0, 2.0, 2.5):
+        study.tell(study.ask(), value)
+
+    said = call("report", tmp_path / "digits")
+
+    assert said.lines[0].startswith("Trial 1 is the best of 4: loss 1 with lr=")
+    assert re.fullmatch(r"Wrote digits\.html \(.* KiB\)\. Open it in a browser\.", said.lines[1])
+    assert "<h2 id=\"slices-title\">Slices</h2>" in Path("digits.html").read_text(encoding="utf-8")
+    assert call("report", tmp_path / "digits", "--json").json["best"]["trial"] == 1
+    assert call("report", tmp_path / "digits", "--interactive", "--out", "page.html").code == 0
+    assert "<title>digits</title>" in Path("page.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`barograph report`: write a run as one HTML page."""
+"""`barograph report`: write a run or a study as one HTML page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run, or of a study.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Output file; overwritten if it exists. Default: "
@@ -27,13 +27,15 @@ def command(
         bool, typer.Option("--json", help="Print the report as JSON. The page is written only with --out.")
     ] = False,
 ) -> None:
-    """Write a report of a run as one HTML file.
+    """Write a report of a run or a study as one HTML file.
 
     The file is self-contained: open it in a browser or attach it to an e-mail.
 
     Shows findings, origin, notes, tags and artifacts, the health of each layer, distributions, losses, labels and
     confusion over time, the time per step by phase, machine utilization, and the cost of not stopping at the first
     breaking finding. Sections without data state what would provide it.
+
+    Shows of a study: the best trial, its command and model, the best value so far, importance, slices, all trials.
 
     Examples:
 
@@ -42,6 +44,8 @@ def command(
       barograph report runs/first --out first.html --price-per-hour 2.5
 
       barograph report runs/first --interactive --out first.html
+
+      barograph report barograph-runs/studies/train-ab12
 
       barograph report s3://bucket/runs/first --json | jq .savings
     """

@@ -14,8 +14,12 @@ from barograph.report.reading import report_of
 from barograph.report.savings import price_from
 from barograph.share.background import background_of
 from barograph.store.whole_file import check_writable, write_whole
+from barograph.tune.overview import overview_of
+from barograph.tune.studies import name_of, study_at
+from barograph.tune.study import Study
+from barograph.tune.study_page import study_document
 from barograph.watch.figures import size
-from barograph.web.one_file import run_as_file
+from barograph.web.one_file import run_as_file, study_as_file
 
 _NAME = "report"
 
@@ -23,7 +27,7 @@ _NAME = "report"
 def write_report(
     place: str, out: Path | None, price_per_hour: float | None, currency: str | None, *, as_json: bool
 ) -> None:
-    """Write the report of the run at `place` and print its path.
+    """Write the report of the run or study at `place` and print its path.
 
     Raises:
         SettingsError: The price is invalid.
@@ -31,6 +35,9 @@ def write_report(
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     price = price_from(price_per_hour, currency)
+    if (study := study_at(place)) is not None:
+        _write_study(study, place, out, as_json=as_json)
+        return
     run, printer = run_at(place), Printer()
     file = out if out is not None else Path(default_name(place))
     if out is not None or not as_json:
@@ -50,20 +57,41 @@ def write_report(
 
 
 def write_interactive(place: str, out: Path | None) -> None:
-    """Write the page of the web UI about the run at `place`, with all that it shows, and print its path.
+    """Write the page of the web UI about the run or study at `place`, with all that it shows, and print its path.
 
     Raises:
         SettingsError: The extra is not installed, or the page was not built.
         StoreDenied: The page cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
-    run, printer = run_at(place), Printer()
+    printer = Printer()
     file = out if out is not None else Path(default_name(place))
+    if (study := study_at(place)) is not None:
+        check_writable(file)
+        data = study_as_file(study, title=name_of(place), saved_unix=SystemClock().unix()).encode()
+        write_whole(file, data)
+        printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
+        return
+    run = run_at(place)
     check_writable(file)
     data = run_as_file(run.url, title=run.manifest.name, saved_unix=SystemClock().unix()).encode()
     write_whole(file, data)
     printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
     print_damage(run, place)
+
+
+def _write_study(study: Study, place: str, out: Path | None, *, as_json: bool) -> None:
+    printer, found = Printer(), overview_of(study, name_of(place))
+    if out is not None or not as_json:
+        file = out if out is not None else Path(default_name(place))
+        check_writable(file)
+        data = study_document(found, made_unix=SystemClock().unix()).encode()
+        write_whole(file, data)
+        if not as_json:
+            printer.line(found.verdict)
+            printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
+    if as_json:
+        printer.json(found.to_json())
 
 
 def default_name(place: str) -> str:

@@ -15,7 +15,8 @@ export async function save(): Promise<string> {
   const { page, path, query } = address.now;
   const runs = page === "run" ? [path] : page === "compare" ? query.getAll("run") : [];
   const template = await (await fetch("offline.html")).text();
-  const parts = runs.length ? await get<Record<string, unknown>>("answers", { run: runs }) : {};
+  const studies = page === "study" ? [path] : [];
+  const parts = runs.length + studies.length ? await get<Record<string, unknown>>("answers", { run: runs, study: studies }) : {};
   const data = { start: location.hash || "#/now", saved_unix: Date.now() / 1000, answers: { ...parts, ...shownAnswers() } };
   const text = await packed(JSON.stringify(data));
   const place = document.createElement("a"), name = `${(path.split("/").at(-1) || page).replace(/[^\p{L}\p{N}_.-]+/gu, "-")}.html`;

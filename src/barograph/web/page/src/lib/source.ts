@@ -15,6 +15,9 @@ export let savedMs: number | null = null;
 /** Whether the page is shown in a notebook. */
 export let inNotebook = false;
 
+/** Whether there are no other pages to link to: the page is shown in a file or a notebook. */
+export let isAlone = false;
+
 /** Ask for the answer at a URL. `version`: what the page has already; then the answer may be status 304 without a text. */
 export const reply: Source = (url, version, signal) => source(url, version, signal);
 
@@ -23,6 +26,7 @@ export async function begin(): Promise<string> {
   const inside = document.getElementById("answers")?.textContent?.trim();
   if (!inside) return "";
   const saved = JSON.parse(await unpacked(inside)) as Saved;
+  isAlone = true;
   if (document.documentElement.dataset.source === "notebook") {
     inNotebook = true;
     source = askParent;
