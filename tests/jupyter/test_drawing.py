@@ -18,6 +18,7 @@ from barograph.experiments.curves import curve_of
 from barograph.experiments.tabulating import component_table
 from barograph.experiments.verdict import verdict
 from barograph.tracking import Component, Experiment, Run, list_runs, load_run
+from barograph.tune.study import Study
 from drawn import drawn
 
 
@@ -165,3 +166,15 @@ def test_numbers_of_a_table_stand_to_the_right_and_columns_are_as_wide_as_they_n
     assert re.search(r'<td[^>]*class="number"[^>]*>0\.5</td>', html)
     assert "<td>wide</td>" in html
     assert "table-layout:auto" in html
+
+
+def test_a_study_draws_its_best_trial_and_all_others() -> None:
+    study = Study.create(None, {"lr": (0.0, 1.0)}, strategy="random", seed=1, minimize="<b>loss</b>")
+    for value in (3.0, 1.0, 2.0, 2.5):
+        study.tell(study.ask(), value)
+
+    html = checked(drawn(study))
+
+    assert "Trial 1 is the best of 4: &lt;b&gt;loss&lt;/b&gt; 1 with lr=" in html
+    assert html.count("<tr>") == 5
+    assert "<svg" in html

@@ -32,6 +32,9 @@ from barograph.report.style import fragment
 from barograph.report.tables import table
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.reader import open as open_run
+from barograph.tune.overview import overview_of
+from barograph.tune.study import Study
+from barograph.tune.study_page import study_fragment
 from barograph.watch.figures import figure, local_time, size
 
 MOST_ROWS = 30
@@ -72,6 +75,11 @@ def finding_html(finding: Finding) -> str:
 def active_run_html(run: ActiveRun) -> str:
     """Return a run that this process writes, with its curves, findings and exhibits."""
     return notebook.run_html(open_run(run.url), exhibits=run.exhibits())
+
+
+def study_html(study: Study) -> str:
+    """Return what a study found, with its trials."""
+    return study_fragment(overview_of(study, "Study"))
 
 
 def exhibit_html(shown: Exhibit) -> str:

@@ -21,6 +21,7 @@ _DRAWN_BY = {
     ("barograph.experiments.table_curves", "Curves"): "curves_html",
     ("barograph.experiments.curves", "Curve"): "curve_html",
     ("barograph.experiments.lineage", "Lineage"): "lineage_html",
+    ("barograph.tune.study", "Study"): "study_html",
 }
 """Module and name of a type, which may have subclasses, to the function of `drawing` that returns it as HTML."""
 

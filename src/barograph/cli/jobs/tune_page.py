@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.errors import BarographError, TuneError, UnknownName
+from barograph.errors import BarographError, UnknownName
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
@@ -24,6 +23,7 @@ from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
+from barograph.tune.overview import best_of, best_trial, state_of
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
 from barograph.tune.study_home import new_study_name
@@ -108,8 +108,8 @@ def list_all(*, as_json: bool) -> None:
             rows.append([name, state_text("unreadable"), "", "", study])
             data.append({"name": name, "error": study})
         else:
-            best = _best(study)
-            rows.append([name, _state(study), str(len(study.trials)), figure(best.value) if best else "",
+            best = best_of(study)
+            rows.append([name, state_text(state_of(study)), str(len(study.trials)), figure(best.value) if best else "",
                          "; ".join(map(str, study.spec.objectives))])
             data.append({"name": name, **study_json(study)})
     if as_json:
@@ -123,7 +123,7 @@ def list_all(*, as_json: bool) -> None:
 
 def study_json(study: Study) -> dict[str, Any]:
     """Return a study as JSON data."""
-    best = _best(study)
+    best = best_of(study)
     return {
         "state": "over" if study.over else "open", "over": study.over,
         "objectives": [str(objective) for objective in study.spec.objectives], "strategy": study.spec.strategy,
@@ -173,7 +173,7 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         printer.json(study_json(study))
     else:
         _print_end(study, plan, printer)
-    if _best(study) is None:
+    if best_of(study) is None:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -222,7 +222,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
                  + (f"; {study.over}" if study.over else ""))
     for region in hopeless_regions(study):
         printer.line(str(region), indent=2)
-    best = _best(study)
+    best = best_of(study)
     if best is None:
         cause = common_failure(study.trials, 1)
         printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}" if cause else "No trial has finished yet.")
@@ -242,26 +242,13 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
 
 
 def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
-    spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
+    use = best_trial(study, best)
     return [
-        ("command", shlex.join(spec.shown)),
-        ("rerun", f"barograph resubmit {best.job}"),
-        ("model", f"barograph wait {best.job} --model DIR copies it"),
+        ("command", use.command),
+        ("rerun", use.rerun),
+        ("model", f"{use.model} copies it"),
         ("run", plan.url_of(best.job).removeprefix("file://")),
     ]
-
-
-def _best(study: Study) -> Trial | None:
-    try:
-        return study.best
-    except TuneError:
-        return None
-
-
-def _state(study: Study) -> Cell:
-    if study.running:
-        return state_text("running")
-    return state_text("finished") if study.over else state_text("stopped")
 
 
 def _given(value: int | None, default: int) -> int:
