@@ -272,8 +272,9 @@ def measure_tune(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_studio(choice: argparse.Namespace) -> dict[str, Any]:
     """The web UI in a browser, compared with other tools."""
     heading("The web UI in Chromium")
+    effort = studio.QUICK if choice.quick else studio.Effort()
     try:
-        report = studio.measure_studio(studio.QUICK if choice.quick else studio.Effort())
+        report = studio.measure_studio(replace(effort, rounds=choice.rounds or effort.rounds))
     except FileNotFoundError as error:
         raise WorkerFailed(str(error)) from error
     studio.show_studio(report)

@@ -42,9 +42,9 @@ class Page:
         """Go to an address."""
         self.page.goto(url, wait_until="commit")
 
-    def secs_until(self, test: str) -> float:
+    def secs_until(self, test: str, longest_secs: float = 60.0) -> float:
         """Return the seconds from the navigation until an expression is true, looked at in every frame."""
-        return float(self.page.evaluate(f"bench.until(() => {test})")) / 1000
+        return float(self.page.evaluate(f"bench.until(() => {test}, {1000 * longest_secs})")) / 1000
 
     def secs_of(self, action: str, test: str) -> float:
         """Return the seconds from an action until an expression is true."""

@@ -1,24 +1,29 @@
 """Measures the web UI in a real browser: every target, and what users of other tools wait for.
 
     python -m benchmarks.studio.driver --quick
+    python -m benchmarks.studio.driver --only charts,peers --data DIRECTORY --json studio.json
+
+With --data, data that was written before is used again. With --json, parts that are measured one by one come together.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.environments import OWN, ROOT, EnvironmentUnavailable, prepare
 from benchmarks.studio.chromium import Chromium, chromium
-from benchmarks.studio.data import CHARTS, KEYS, POINTS, RUNS
+from benchmarks.studio.data import CHARTS, KEYS, LIVE, POINTS, RUNS
 from benchmarks.studio.pages import (
     KILOBYTE,
     measure_charts,
@@ -30,7 +35,7 @@ from benchmarks.studio.pages import (
     measure_server,
 )
 from benchmarks.studio.servers import MEGABYTE, TOOLS, Served, serving
-from benchmarks.studio.targets import Board
+from benchmarks.studio.targets import Board, Measured, Target
 from benchmarks.tables import Table, note, progress
 
 PEERS = ("mlflow", "tensorboard", "trackio")
@@ -56,26 +61,62 @@ class Effort:
 QUICK = Effort(runs=2_000, charts=(10, 60, 200), rounds=3)
 
 
-def measure_studio(effort: Effort, *, peers: Sequence[str] = PEERS) -> dict[str, Any]:
-    """Return the measured values by tool: of Barograph by target, of the others by what is compared.
+SERVER, COMPARED = "server", "peers"
+PARTS = (SERVER, RUNS, POINTS, CHARTS, KEYS, LIVE, COMPARED)
+
+Report = dict[str, dict[str, Any]]
+"""Measured values: tool to name of the metric to its target, unit and values."""
+
+
+def measure_studio(
+    effort: Effort, *, parts: Sequence[str] = PARTS, peers: Sequence[str] = PEERS, data: Path | None = None
+) -> Report:
+    """Return the measured values.
+
+    Args:
+        effort: How much is measured.
+        parts: Parts to measure.
+        peers: Other tools.
+        data: Directory with the data of former measurements; None: a temporary one.
 
     Raises:
         FileNotFoundError: There is no Chromium.
     """
     boards = {OWN: Board()}
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as folder, chromium() as browser:
-        home = Path(folder)
-        for name, sizes in effort.sizes.items():
-            write(OWN, name, home / OWN / name, sizes)
-        _measure_own(browser, home / OWN, home / "log", effort, boards[OWN])
-        for peer in (OWN, *peers):
+        scratch = Path(folder)
+        given = Given(data or scratch, effort.sizes)
+        _measure_own(browser, given, scratch, effort, parts, boards[OWN])
+        for tool in (OWN, *peers) if COMPARED in parts else ():
             try:
-                boards.setdefault(f"{peer} ", Board())
-                _compare(browser, peer, home, effort, boards[f"{peer} "])
+                _compare(browser, tool, given, scratch, effort, boards.setdefault(tool, Board()))
             except (EnvironmentUnavailable, TimeoutError, subprocess.CalledProcessError, _browser_errors()) as error:
-                progress(f"{peer}: {str(error)[:300]}")
+                progress(f"{tool}: {str(error)[:300]}")
     return {name: {found.target.name: {"target": found.target.most, "unit": found.target.unit, "values": found.values}
                    for found in board.all} for name, board in boards.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Data of all tools, written once.
+
+    Attributes:
+        home: Their directory.
+        sizes: Arguments of the writers by set.
+    """
+
+    home: Path
+    sizes: Mapping[str, tuple[int, ...]]
+
+    def of(self, tool: str, name: str) -> Path:
+        """Return the directory of a set of data, after writing it if it is not there."""
+        sizes = self.sizes[name]
+        directory = self.home / tool / "-".join([name, *map(str, sizes)])
+        mark = directory.with_name(f"{directory.name}.done")
+        if not mark.exists():
+            write(tool, name, directory, sizes)
+            mark.touch()
+        return directory
 
 
 def write(tool: str, name: str, directory: Path, sizes: Sequence[int]) -> None:
@@ -92,33 +133,42 @@ def write(tool: str, name: str, directory: Path, sizes: Sequence[int]) -> None:
                    env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"})
 
 
-def _measure_own(browser: Chromium, home: Path, log: Path, effort: Effort, board: Board) -> None:
-    files = [path for path in _BUNDLE.rglob("*") if path.is_file()]
-    board.add("bundle on disk", 1000, "kB", sum(path.stat().st_size for path in files) / KILOBYTE)
-    board.add("source maps in the bundle", 0, "", sum(path.suffix == ".map" for path in files))
-    parts: list[tuple[str, Callable[[str], object]]] = [
-        (RUNS, lambda url: measure_first_load(browser, url, board)),
-        (RUNS, lambda url: measure_runs(browser, url, effort.runs, board)),
-        (POINTS, lambda url: measure_points(browser, url, board)),
-        (CHARTS, lambda url: measure_charts(browser, url, effort.charts[0], effort.charts[1], board)),
-        (KEYS, lambda url: measure_keys(browser, url, effort.keys, board)),
-    ]
-    for _ in range(effort.rounds):
-        measure_server(home / CHARTS, log, board)
-    for name, measure in parts:
+def _measure_own(
+    browser: Chromium, given: Given, scratch: Path, effort: Effort, parts: Sequence[str], board: Board
+) -> None:
+    log = scratch / "log"
+    if SERVER in parts:
+        files = [path for path in _BUNDLE.rglob("*") if path.is_file()]
+        board.add("bundle on disk", 1000, "kB", sum(path.stat().st_size for path in files) / KILOBYTE)
+        board.add("source maps in the bundle", 0, "", sum(path.suffix == ".map" for path in files))
+        directory = given.of(OWN, CHARTS)
+        for _ in range(effort.rounds):
+            measure_server(directory, log, board)
+    pages: dict[str, Sequence[Callable[[str], object]]] = {
+        RUNS: (lambda url: measure_first_load(browser, url, board),
+               lambda url: measure_runs(browser, url, effort.runs, board)),
+        POINTS: (lambda url: measure_points(browser, url, board),),
+        CHARTS: (lambda url: measure_charts(browser, url, effort.charts[0], effort.charts[1], board),),
+        KEYS: (lambda url: measure_keys(browser, url, effort.keys, board),),
+    }
+    for name in (name for name in pages if name in parts):
+        directory = given.of(OWN, name)
         progress(f"{OWN} shows {name}")
-        with serving(TOOLS[OWN], home / name, log=log) as served:
-            for _ in range(effort.rounds):
-                with _told(name):
-                    measure(served.url)
+        with serving(TOOLS[OWN], directory, log=log) as served:
+            for measure in pages[name]:
+                for _ in range(effort.rounds):
+                    with _told(name):
+                        measure(served.url)
             board.add(f"memory after {name}", 300, "MB", served.memory_bytes() / MEGABYTE)
-    (home / "live").mkdir()
-    with serving(TOOLS[OWN], home / "live", log=log) as served, _told("live"):
-        measure_live(browser, served.url, home, effort.rounds * 2, board)
+    if LIVE in parts:
+        directory = scratch / LIVE
+        directory.mkdir()
+        with serving(TOOLS[OWN], directory, log=log) as served, _told(LIVE):
+            measure_live(browser, served.url, scratch, effort.rounds * 2, board)
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Any:
+def _told(name: str) -> Iterator[None]:
     """What cannot be measured is told, and the rest goes on."""
     try:
         yield
@@ -132,16 +182,18 @@ def _browser_errors() -> type[Exception]:
     return Error
 
 
-def _compare(browser: Chromium, tool: str, home: Path, effort: Effort, board: Board) -> None:
+def _compare(
+    browser: Chromium, tool: str, given: Given, scratch: Path, effort: Effort, board: Board
+) -> None:
     """What a user of each tool sees: the start, and the first page with charts."""
-    directory = home / tool / CHARTS
-    if tool != OWN:
-        write(tool, CHARTS, directory, effort.charts)
+    directory = given.of(tool, CHARTS)
     for _ in range(min(effort.rounds, 3)):
-        with serving(TOOLS[tool], directory, log=home / f"{tool}.log") as served:
-            board.add("start", float("inf"), "s", served.start_secs)
+        with serving(TOOLS[tool], directory, log=scratch / f"{tool}.log") as served:
+            if tool != OWN:
+                board.add("start until it answers", math.inf, "s", served.start_secs)
+                board.add("memory, idle", math.inf, "MB", served.memory_bytes() / MEGABYTE)
             _first_charts(browser, tool, served, effort, board)
-            board.add("memory of the server", float("inf"), "MB", served.memory_bytes() / MEGABYTE)
+            board.add("page with all charts: memory of the server", math.inf, "MB", served.memory_bytes() / MEGABYTE)
 
 
 def _first_charts(browser: Chromium, tool: str, served: Served, effort: Effort, board: Board) -> None:
@@ -150,47 +202,59 @@ def _first_charts(browser: Chromium, tool: str, served: Served, effort: Effort, 
         address = "#/compare?" + "&".join(f"run=0/run{number:02}" for number in range(effort.charts[0]))
     with browser.page() as page:
         page.open(f"{served.url}{address}")
-        with contextlib.suppress(_browser_errors()):
-            board.add("first chart drawn", float("inf"), "s", page.secs_until(TOOLS[tool].drawn))
+        with _told(tool):
+            board.add("page with all charts: first drawn", math.inf, "s", page.secs_until(TOOLS[tool].drawn, 120))
         page.page.wait_for_timeout(5000)
-        board.add("on the wire", float("inf"), "kB", page.wire_bytes / KILOBYTE)
-        board.add("requests", float("inf"), "", page.requests)
-        board.add("foreign hosts", float("inf"), "", len(page.hosts - {"127.0.0.1", "localhost"}))
-        board.add("longest task", float("inf"), "s", page.longest_task_secs())
-        board.add("heap", float("inf"), "MB", page.heap_bytes() / MEGABYTE)
+        board.add("page with all charts: on the wire", math.inf, "kB", page.wire_bytes / KILOBYTE)
+        board.add("page with all charts: requests", math.inf, "", page.requests)
+        board.add("page with all charts: foreign hosts", math.inf, "", len(page.hosts - {"127.0.0.1", "localhost"}))
+        board.add("page with all charts: longest task", math.inf, "s", page.longest_task_secs())
+        board.add("page with all charts: heap", math.inf, "MB", page.heap_bytes() / MEGABYTE)
 
 
-def show_studio(report: dict[str, Any]) -> None:
-    """Print a report: metric, target, measured."""
-    from benchmarks.studio.targets import Measured, Target
-
-    def read(board: dict[str, Any]) -> list[Measured]:
-        return [Measured(Target(name, item["target"], item["unit"]), item["values"]) for name, item in board.items()]
-
-    table = Table("metric", "target", "measured", "")
-    for found in read(report[OWN]):
-        most = "–" if found.target.most == float("inf") else f"≤ {found.target.most:g} {found.target.unit}".rstrip()
-        table.add(found.target.name, most, found.text, "" if found.kept else "MISSED")
+def show_studio(report: Report) -> None:
+    """Print a report: metric, target, measured, and others with their ratio."""
+    boards = {tool: {name: Measured(Target(name, item["target"], item["unit"]), item["values"])
+                     for name, item in board.items()} for tool, board in report.items()}
+    own, others = boards[OWN], [tool for tool in boards if tool != OWN]
+    table = Table("metric", "target", OWN, "", *others)
+    for name, found in own.items():
+        most = "–" if found.target.most == math.inf else f"≤ {found.target.most:g} {found.target.unit}".rstrip()
+        table.add(name, most, found.text, "" if found.kept else "MISSED",
+                  *(_beside(boards[tool].get(name), found) for tool in others))
     table.print()
-    compared = {name.strip(): {found.target.name: found for found in read(board)}
-                for name, board in report.items() if name != OWN}
-    print()
-    table = Table("page with all charts", *compared)
-    for name in next(iter(compared.values()), {}):
-        table.add(name, *(board[name].text if name in board else "not measured" for board in compared.values()))
-    table.print()
-    note("Medians of new pages without a cache, and the least and greatest value. Times depend on the load of the "
-         "machine; bytes, counts and heaps do not.")
+    note("Medians of new pages without a cache, and the least and greatest value; in brackets, how many times as much "
+         "as Barograph. Times depend on the load of the machine; bytes, counts and heaps do not.")
+
+
+def _beside(other: Measured | None, own: Measured) -> str:
+    if other is None or not other.values:
+        return ""
+    return f"{other.text} (×{other.median / own.median:.3g})" if own.median else other.text
+
+
+def merged(before: Report, now: Report) -> Report:
+    """Return a report in which the metrics of `now` replace those of `before`."""
+    return {tool: {**before.get(tool, {}), **now.get(tool, {})} for tool in {**before, **now}}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure and print; return 0 if every target is met."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer runs and rounds")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas: {', '.join(PARTS)}")
     parser.add_argument("--peers", default=",".join(PEERS), help="tools beside Barograph, separated by commas")
+    parser.add_argument("--rounds", type=int, help="rounds of each measurement")
+    parser.add_argument("--data", type=Path, help="directory in which the data is kept for the next measurement")
+    parser.add_argument("--json", type=Path, help="file that the values are added to")
     choice = parser.parse_args(arguments)
-    peers = [name for name in choice.peers.split(",") if name]
-    report = measure_studio(QUICK if choice.quick else Effort(), peers=peers)
+    effort = QUICK if choice.quick else Effort()
+    report = measure_studio(replace(effort, rounds=choice.rounds or effort.rounds), data=choice.data,
+                            parts=[name for name in choice.only.split(",") if name],
+                            peers=[name for name in choice.peers.split(",") if name])
+    if choice.json is not None:
+        report = merged(json.loads(choice.json.read_text()) if choice.json.exists() else {}, report)
+        choice.json.write_text(json.dumps(report, indent=1))
     show_studio(report)
     return 0
 

@@ -22,13 +22,13 @@ DRAWN = 1795823180
 """Seed of the problems that the search was not developed with."""
 FULL: Sequence[Sequence[str]] = (
     ("ranks",), ("ranks", "--problems", str(DRAWN), "--seeds", "2"), ("epochs",), ("findings",), ("boosting",),
-    ("overhead",),
+    ("overhead",), ("survival",),
 )
 QUICK: Sequence[Sequence[str]] = (
     ("ranks", "--seeds", "2", "--searchers", "auto,optuna-tpe,random"),
     ("ranks", "--problems", str(DRAWN), "--seeds", "1", "--searchers", "auto,optuna-tpe,random"),
     ("epochs", "--orders", "20"), ("findings", "--count", "20", "--orders", "20"), ("boosting", "--seeds", "2"),
-    ("overhead", "--trials", "1000"),
+    ("overhead", "--trials", "1000"), ("survival", "--parallel", "8", "--kills", "5", "--trials", "20"),
 )
 _THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from barograph.jobs.home import JobsHome
 from barograph.machine.marked import kill_marked
@@ -140,7 +142,7 @@ def killed(folder: Path, kills: int, trials: int, seed: int = 0, *, parallel: in
     with contextlib.closing(Desk(folder / "desk", (folder / "runs").as_uri(), {})) as desk:
         tuner = desk.tune(trials, parallel)
         for number in range(kills):
-            _wait_for_work(desk, tuner, number)
+            _wait_for_work(desk, tuner)
             time.sleep(draws.uniform(0.0, 1.5))
             hit += tuner.poll() is None
             tuner.send_signal(signal.SIGKILL)
@@ -151,7 +153,23 @@ def killed(folder: Path, kills: int, trials: int, seed: int = 0, *, parallel: in
         return desk.outcome(_study(desk, out), hit)
 
 
-def _wait_for_work(desk: Desk, tuner: subprocess.Popen[str], number: int) -> None:
+def shared(folder: Path, tuners: int, trials: int) -> Outcome:
+    """Return the outcome of a study that several tuners follow at the same time.
+
+    Args:
+        folder: An empty folder.
+        tuners: Number of tuners.
+        trials: Number of trials.
+    """
+    with contextlib.closing(Desk(folder / "desk", (folder / "runs").as_uri(), {})) as desk:
+        first = desk.tune(trials, 4)
+        _wait_for_work(desk, first)
+        others = [desk.command("tune", "resume", "study") for _ in range(tuners - 1)]
+        out = [_ended(tuner) for tuner in (first, *others)]
+        return desk.outcome(_study(desk, out[-1]))
+
+
+def _wait_for_work(desk: Desk, tuner: subprocess.Popen[str]) -> None:
     """Wait until a tuner has written an event, so that the kill does not hit its imports."""
     before = _events(desk)
     deadline = time.monotonic() + _START_SECS
@@ -189,7 +207,7 @@ def _placed(folder: Path, place: str) -> Iterator[tuple[str, dict[str, str]]]:
     if place == "sqlite":
         yield root, {}
     elif place == "postgresql":
-        import pgserver
+        pgserver: Any = importlib.import_module("pgserver")
 
         # Not in a private folder: the server runs as a user of its own, where root starts it.
         with tempfile.TemporaryDirectory(prefix="barograph-postgresql-", ignore_cleanup_errors=True) as data:
@@ -241,10 +259,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for the results")
     options = parser.parse_args()
     table, found = Table("study", "trials", "finished", "lost", "repeated", "kills"), {}
-    for place in filter(None, [*options.places.split(","), "kills" if options.kills else ""]):
+    for place in filter(None, [*options.places.split(","), "two tuners", "kills" if options.kills else ""]):
         progress(place)
         with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as folder:
             result = killed(Path(folder), options.kills, options.trials) if place == "kills" else \
+                shared(Path(folder), 2, options.parallel) if place == "two tuners" else \
                 in_parallel(Path(folder), place, options.parallel)
         found[place] = {name: getattr(result, name) for name in Outcome.__slots__}
         table.add(place, *(str(value) for value in found[place].values()))

@@ -62,6 +62,15 @@ def test_a_run_of_one_or_two_minutes_has_thirty_steps_with_tensors_all_along(ste
     assert longest_gap(recorded, steps) <= steps / 10
 
 
+@pytest.mark.parametrize("capture_secs", [0.003, 0.006, 0.01, 0.02, 0.025])
+@pytest.mark.parametrize("steps", [1_000, 1_400, 2_000, 3_000])
+def test_nearly_all_of_the_allowance_is_spent_whenever_a_run_ends(steps, capture_secs):
+    price = Price(0.01)
+    _, bare_secs = train(price, steps=steps, step_secs=0.05, capture_secs=capture_secs)
+    allowed_secs = 0.8 * 0.01 * max(bare_secs, (SHORT_SECS * bare_secs) ** 0.5)
+    assert 0.9 * allowed_secs - capture_secs <= price.spent_secs <= allowed_secs + capture_secs
+
+
 @pytest.mark.parametrize("numbers_secs", [0.0, 30e-6, 100e-6])
 def test_evaluations_every_few_steps_leave_room_for_steps_all_along(numbers_secs):
     recorded, _ = train(Price(0.01), steps=16_000, step_secs=0.005, capture_secs=0.006, first_secs=0.02,

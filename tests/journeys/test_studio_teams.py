@@ -153,7 +153,7 @@ def test_a_reader_types_the_token_sees_what_the_link_shows_and_edits_nothing(
     with page.expect_download() as download:
         page.get_by_role("link", name="Download page.svg").click()
     assert download.value.suggested_filename == "page.svg"
-    assert page.get_by_role("button", name="Rename").count() == 0
+    assert page.get_by_role("button", name="Edit").count() == 0
     for address, text in {"#/now": "first", "#/runs": "first", "#/jobs": "Jobs", "#/deleted": "Nothing is deleted",
                           "#/run/0/first?tab=lineage": "notes.txt was made by first",
                           "#/run/0/first?tab=charts": "loss",
@@ -182,7 +182,7 @@ def test_a_writer_edits_deletes_and_undoes_while_another_tab_is_told(
     page.goto(f"{url}#/run/0/second")
     late = tab.context.new_page()
     late.goto(f"{url}#/run/0/second")
-    playwright.expect(late.get_by_role("button", name="Rename")).to_be_visible()
+    playwright.expect(late.get_by_role("button", name="Edit")).to_be_visible()
     # It does not ask again, as a tab whose machine slept.
     late.route("**/api/marks*", lambda route: route.abort())
 
@@ -199,14 +199,14 @@ def test_a_writer_edits_deletes_and_undoes_while_another_tab_is_told(
     page.get_by_label("New note").fill(HOSTILE)
     page.get_by_role("button", name="Add the note").click()
     playwright.expect(page.get_by_role("article")).to_contain_text("ann")
-    page.get_by_role("button", name="Rename").click()
-    page.get_by_label("New name").fill(HOSTILE)
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Name", exact=True).fill(HOSTILE)
     page.keyboard.press("Enter")
     playwright.expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
-    late.get_by_role("button", name="Rename").click()
-    late.get_by_label("New name").fill("mine")
+    late.get_by_role("button", name="Edit").click()
+    late.get_by_label("Name", exact=True).fill("mine")
     late.keyboard.press("Enter")
     playwright.expect(late.get_by_role("alert")).to_contain_text("Somebody else edited")
     late.close()

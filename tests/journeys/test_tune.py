@@ -47,6 +47,7 @@ def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> Non
                                 "--strategy", "grid", "--parallel", "2", "--name", "grid", "--seed", "1"))
     assert ended.code == 0, ended.err
     out = ended.out.decode()
+    assert "a seed does not make the study reproducible" in ended.err
     assert "best     trial" in out
     assert "score 0.99 with x=0.4" in out
     assert "command  train.py --x 0.4" in out

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from barograph.jobs.algorithms.registry import algorithms
 from barograph.jobs.home import JobsHome
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
 from barograph.jobs.job_report import view_of
 from barograph.machine.marked import kill_marked
 from barograph.store.urls import store_from_url
@@ -98,18 +100,38 @@ if count == 0:
     assert view_of("spot-000", home).report().interruptions == 1
 
 
-def test_a_running_study_is_stopped_from_another_shell(jobs: Any) -> None:
+def test_a_study_is_interrupted_resumed_and_stopped_from_another_shell(jobs: Any) -> None:
     jobs.write("train.py", 'import time\nprint("score: 0.5", flush=True)\ntime.sleep(3600)\n')
     tuner = jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1..0.4", *METRIC, "--parallel", "2", "--name",
                        "long")
     home = JobsHome(jobs.environment["BAROGRAPH_HOME"])
     jobs.wait_until(lambda: len([1 for record in home.all() if view_of(record.name, home).report().doing == "training"]
                                 ) == 2, "two trials train")
+    tuner.send_signal(signal.SIGINT)
+    interrupted = jobs.end(tuner)
+    assert interrupted.code == 130
+    assert "the study continues with  barograph tune resume long" in interrupted.err
+    tuner = jobs.start("barograph", "tune", "resume", "long", stderr=subprocess.PIPE)
+    jobs.read_until(tuner.stderr, b"trial 1 started")
     said = jobs.end(jobs.start("barograph", "tune", "stop", "long"))
     assert "Stopping long and 2 jobs." in said.text
     assert jobs.end(tuner).code == 1
     trials = shown(jobs, "long")["trials"]
     assert [(trial["state"], trial["cause"]) for trial in trials] == [("stopped", "user")] * 2
+
+
+def test_a_study_ends_at_its_cost(jobs: Any) -> None:
+    jobs.write("train.py", BOWL)
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1..0.4", *METRIC, "--price", "1000000",
+                                "--max-cost", "1", "--jobs", "9", "--name", "dear"))
+    assert ended.code == 0, ended.err
+    found = shown(jobs, "dear")
+    assert len(found["trials"]) == 1
+    assert found["trials"][0]["cost"] > 1
+    assert "(limit 1)" in found["over"]
+    store = store_from_url((jobs.folder / "barograph-runs/dear-000").as_uri())
+    (stored,) = [event for event in EventLog(store, instance_folder(0, 0)).new() if event.kind == "uploading"]
+    assert stored.data["cores"] is None or 0 < stored.data["cores"] < 2, "for packing; None on a busy machine"
 
 
 DIVERGES = """

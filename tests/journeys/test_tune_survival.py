@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tune.survival import PLACES, Outcome, in_parallel, killed
+from benchmarks.tune.survival import PLACES, Outcome, in_parallel, killed, shared
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -22,3 +22,7 @@ def test_a_tuner_that_is_killed_again_and_again_neither_loses_nor_repeats_a_tria
     found = killed(tmp_path, 4, 10, seed=1)
     assert (found.trials, found.finished, found.lost, found.repeated) == (10, 10, 0, 0)
     assert found.kills >= 1
+
+
+def test_tuners_that_share_a_study_neither_lose_nor_repeat_a_trial(tmp_path: Path) -> None:
+    assert shared(tmp_path, 2, 8) == Outcome(trials=8, finished=8, lost=0, repeated=0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from barograph.errors import UnknownName
@@ -48,3 +51,10 @@ def test_names_that_wrappers_add_are_dropped_and_no_others(path, expected):
 def test_a_kind_is_found_by_its_text():
     assert {Kind.WEIGHT: 1}["weight"] == 1
     assert Kind.WEIGHT in {"weight"}
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_key_comes_back_from_another_process(protocol):
+    key = Key(Kind.GRADIENT, "blocks.0.fc.weight")
+    assert pickle.loads(pickle.dumps(key, protocol)) == key
+    assert copy.deepcopy(key) == key

@@ -110,3 +110,35 @@ def test_a_study_of_optuna_is_imported_and_continued(tmp_path: Path) -> None:
     assert set(again.parameters) == {"lr", "width", "optimizer"}
     with pytest.raises(ImportFailed, match=r'no study "digit". Did you mean "digits"\?'):
         study_from_optuna(url, "digit")
+
+
+def test_a_journal_of_optuna_with_pruned_and_failed_trials_is_imported(tmp_path: Path) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path = str(tmp_path / "journal.log")
+    backend = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
+    other = optuna.create_study(storage=backend, study_name="digits")
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        trial.report(x, 1)
+        if trial.number == 1:
+            raise optuna.TrialPruned
+        if trial.number == 2:
+            raise ValueError
+        return x
+
+    other.optimize(objective, n_trials=4, catch=ValueError)
+    study = study_from_optuna(path, "digits")
+    assert [str(trial.state) for trial in study.trials] == ["finished", "stopped", "failed", "finished"]
+    assert study.trials[1].curve == {1: other.trials[1].params["x"]}
+    assert study.best.value == other.best_value
+
+
+def test_a_study_of_optuna_with_several_objectives_is_imported(tmp_path: Path) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    url = f"sqlite:///{tmp_path / 'optuna.db'}"
+    other = optuna.create_study(storage=url, study_name="two", directions=["maximize", "minimize"])
+    other.optimize(lambda trial: (trial.suggest_float("x", 0.0, 1.0), trial.params["x"] ** 2), n_trials=5)
+    study = study_from_optuna(url, "two")
+    assert [str(objective) for objective in study.spec.objectives] == ["maximize value_0", "minimize value_1"]
+    assert {trial.number for trial in study.front} == {trial.number for trial in other.best_trials}

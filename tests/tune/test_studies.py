@@ -15,7 +15,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.tune.space import Space
 from barograph.tune.studies import create_study, found_study
 from barograph.tune.study import Study
-from barograph.tune.study_home import StudyHome
+from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_plan import TrialPlan
 from barograph.tune.tuner import tune_job
 
@@ -109,3 +109,33 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(JobRefused, match=r"No script at nothere\.py"):
         tune_job(Job(["nothere.py"]), SPACE, name="study", minimize=["loss"], home=JobsHome(tmp_path / "home"))
     assert StudyHome(JobsHome(tmp_path / "home")).names() == []
+
+
+def test_a_name_that_cannot_be_stored_is_an_error_and_no_study(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/studies").write_text("in the way")
+    with pytest.raises(TuneError, match="Cannot store the names of studies"):
+        created(tmp_path, JobSpec(("train.py",)))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("title", ["my script (1)", "-x", "..", "", "a" * 80])
+def test_every_script_gives_a_name_of_a_study(title: str) -> None:
+    check_study_name(new_study_name(title))
+
+
+def test_a_study_starts_from_up_to_five_others_by_name(tmp_path: Path) -> None:
+    for number in range(5):
+        study = created(tmp_path, JobSpec(("train.py",)), name=f"parent-{number}")
+        trial = study.ask()
+        assert trial is not None
+        study.tell(trial, float(number))
+    names = [f"parent-{number}" for number in range(5)]
+    child = created(tmp_path, JobSpec(("train.py",)), name="child", parent=names)
+    assert len(Study.open(tmp_path / "runs/studies/child").heritage.trials) == 5
+    assert child.trials == []
+    for options in ({"parent": [*names, "child"]}, {"parent": ["nobody"]},
+                    {"parent": names, "minimize": [], "maximize": ["loss"]}):
+        with pytest.raises(BarographError):
+            created(tmp_path, JobSpec(("train.py",)), name="refused", **options)
+    assert "refused" not in StudyHome(JobsHome(tmp_path / "home")).names()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, TrainingStopped, TuneError, UnknownStudy
@@ -14,7 +15,7 @@ from barograph.store.urls import store_from_url
 from barograph.tune.completion import tried_again
 from barograph.tune.running import RunningTrial, tune
 from barograph.tune.space import Space, space_from
-from barograph.tune.spec import Completion
+from barograph.tune.spec import Completion, Stopping
 from barograph.tune.study import Study
 from barograph.tune.trial import Cause, Trial, TrialState
 
@@ -454,3 +455,47 @@ def test_constraints_that_nothing_meets_are_refused_at_once(tmp_path: Path, stra
 def test_a_grid_between_whose_points_the_constraints_lie_is_refused() -> None:
     with pytest.raises(BadSpace, match="A range has 5 values in the grid"):
         Study.create(None, {"b": (0.0, 1.0)}, strategy="grid", constraints=["b > 0.3", "b < 0.4"])
+
+
+def test_the_failure_of_the_only_trial_is_said_plainly() -> None:
+    with pytest.raises(TuneError, match=r"^The only trial failed with: ZeroDivisionError"):
+        tune(lambda parameters: 1 // 0, X, strategy="random", trials=1)
+
+
+# Wrong types
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"space": None}, "is not a search space"), ({"space": {1: (0.0, 1.0)}}, '"1" cannot be the name of a parameter'),
+    ({"space": {"x": (-1e308, 1e308)}}, "is too wide"), ({"trials": "5"}, "trials is '5'"),
+    ({"trials": 2.5}, "trials is 2.5"), ({"trials": True}, "trials is True"), ({"seed": "a"}, "The seed is 'a'"),
+    ({"seed": 1.5}, "The seed is 1.5"), ({"strategy": None}, 'no strategy "None"'),
+    ({"completion": {"trials": 3}}, "pass a Completion"),
+])
+def test_arguments_of_a_wrong_type_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((BadSpace, TuneError)) as caught:
+        Study.create(None, options.pop("space", X), **options)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"patience": 1.5}, {"secs": "1h"}, {"cost": True}, {"target": "0.5"},
+                                   {"trials": float("inf")}])
+def test_criteria_of_a_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TuneError, match=f"{next(iter(wrong))} is "):
+        Completion(**wrong)
+
+
+def test_one_string_stands_for_a_list_of_one(tmp_path: Path) -> None:
+    Study.create(tmp_path, X, strategy="random")
+    study = Study.create(None, "x=-1..1", constraints="x < 0.5", strategy="random", stopping=Stopping("median"),  # type: ignore[arg-type]
+                         parents=str(tmp_path))
+    assert study.spec.stopping.rules == ("median",)
+    assert [constraint.text for constraint in study.space.constraints] == ["x < 0.5"]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    study = Study.create(None, {"n": list(np.array([8, 16])), "x": (np.float64(0), np.float32(1))}, strategy="random")
+    study.give({"n": np.int64(16), "x": np.float32(0.5)})
+    assert asked(study).parameters == {"n": 16, "x": 0.5}
+    study.tell(0, np.float32(0.25))  # type: ignore[arg-type]
+    assert study.best.values == (0.25,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from barograph.cli.inspect.runs_page import print_runs
 from barograph.errors import StoreUnavailable
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import ManualClock
@@ -175,3 +177,33 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
 
     migrated.set()
     assert listed_runs(places, Catalogs(places, patience_secs=60))[1] == []
+
+
+def test_a_run_is_moved_to_another_experiment_and_out_of_it(client: Client, root: Path) -> None:
+    edit(client, {"experiment": "wide nets", "trial": "64"})
+    assert [(one["experiment"], one["name"]) for one in client.get("/api/marks?run=0/first").json["trials"]] == [
+        ("wide nets", "64")]
+
+    edit(client, {"experiment": "deep nets"})
+    assert [(one["experiment"], one["name"]) for one in client.get("/api/marks?run=0/first").json["trials"]] == [
+        ("deep nets", "first")]
+    assert client.get("/api/search?q=experiment%20%3D%20'deep%20nets'").json["count"] == 1
+    catalog_at(str(root)).feed(thorough=True)
+    assert client.get("/api/search?q=experiment%20%3D%20'wide%20nets'").json["count"] == 0
+
+    edit(client, {"experiment": ""})
+    assert client.get("/api/marks?run=0/first").json["trials"] == []
+    assert edit(client, {"experiment": "a\nb"}).status == 400
+
+
+def test_deleted_and_archived_runs_leave_the_list_of_the_command_line_too(client: Client, root: Path,
+                                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    edit(client, {"archived": True})
+    client.post("/api/delete", {"run": "0/group/second"})
+
+    def printed(**options: bool) -> list[str]:
+        print_runs(str(root), as_json=True, **options)
+        return [row["name"] for row in json.loads(capsys.readouterr().out)]
+
+    assert printed() == []
+    assert printed(archived=True) == ["first"]

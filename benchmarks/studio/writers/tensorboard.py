@@ -10,10 +10,10 @@ from benchmarks.studio.data import rows
 
 def main(directory: str, *sizes: int) -> None:
     """Write the many charts."""
-    from torch.utils.tensorboard import SummaryWriter
+    from tensorboard.summary import Writer
 
     for run, group in itertools.groupby(rows(*sizes), lambda row: row[0]):
-        writer = SummaryWriter(f"{directory}/run{run:02}")
+        writer = Writer(f"{directory}/run{run:02}")
         for _, step, values in group:
             for name, value in values.items():
                 writer.add_scalar(name, value, step)

@@ -35,8 +35,8 @@ def attribution(gradient: Gradient, inputs: NDArray[Any], classes: NDArray[np.in
         >>> attribution(square, x, np.array([0]), "integrated-gradients").tolist()
         [[1.0, 9.0]]
     """
-    attributed: NDArray[Any] = METHODS[method](gradient, inputs, classes) * inputs
-    return attributed.astype(np.float32)
+    found: NDArray[Any] = METHODS[method](gradient, inputs, classes) * inputs
+    return found.astype(np.float32)
 
 
 def _in_parts(gradient: Gradient, inputs: NDArray[Any], classes: NDArray[np.int64]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ and pass the collected data.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,6 +36,9 @@ from barograph.model.step import Mode, Step
 
 if TYPE_CHECKING:
     from barograph.runs.writing.record_writer import Closing
+
+LightNumbers = Mapping[Any, tuple[float, int]]
+"""Path of a loss, or key of another number, to the sum of its values in a step, and their number."""
 
 _OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT})
 
@@ -162,25 +165,34 @@ class Session:
         buffer.scalars.update(self.progress.times.take_means(ended))
         self._publish(buffer, Step(tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
-    def end_light_step(self, optimizer: str, losses: Mapping[Any, tuple[float, int]], rates: Sequence[float], *,
-                       at: float | None = None) -> None:
-        """Publish a step with only numbers; the fast path of `end_step`.
+    def end_light_step(self, optimizer: str, losses: LightNumbers, rates: Sequence[float]) -> None:
+        """Publish a step with only numbers, which ends now; the fast path of `end_step`.
 
         Args:
             optimizer: Optimizer of the step.
-            losses: Path of a loss, or key of another number, to the sum of its values in this step, and their number.
+            losses: Numbers of the step.
             rates: Learning rate of each parameter group.
-            at: End of the step by the monotonic clock; its batches were passed on then. None: now.
         """
-        if at is None:
-            self.hand_over_fed(optimizer)
-        tick, number = self.counts.end_step(optimizer)
+        self.hand_over_fed(optimizer)
+        self.end_light_steps(optimizer, [(losses, self.clock.monotonic(), rates)])
+
+    def end_light_steps(self, optimizer: str, steps: Iterable[tuple[LightNumbers, float, Sequence[float]]]) -> None:
+        """Publish steps with only numbers, whose batches were passed on.
+
+        Args:
+            optimizer: Optimizer of the steps.
+            steps: Numbers of each step, its end by the monotonic clock, and its learning rates.
+        """
+        counts, progress, output = self.counts, self.progress, self.output
+        unix_ahead_secs = self.clock.unix() - self.clock.monotonic()
+        is_written = not self.closed and output.writer is not None
+        for numbers, at, rates in steps:
+            tick, number = counts.end_step(optimizer)
+            progress.step_ended(at)
+            if is_written:
+                output.put_light(tick, number, optimizer, unix_ahead_secs + at, numbers, rates,
+                                 progress.times.take_means(at))
         self.price.end_step(0)
-        now = self.progress.step_ended(at)
-        if self.closed or self.output.writer is None:
-            return
-        unix = self.clock.unix() if at is None else self.clock.unix() - (self.clock.monotonic() - at)
-        self.output.put_light(tick, number, optimizer, unix, losses, rates, self.progress.times.take_means(now))
 
     def hand_over_fed(self, optimizer: str, *, ahead: int = 0) -> None:
         """Pass on the batches of the ending step, or of one that many steps later."""

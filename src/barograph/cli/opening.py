@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from barograph.cli.store_place import store_at as store_at
 from barograph.errors import (
     AmbiguousName,
     BarographError,
     DamagedChunk,
     NewerFormat,
     NotARun,
-    SettingsError,
     StoreDenied,
 )
 from barograph.model.items import ItemKind
@@ -30,21 +30,6 @@ from barograph.store.urls import store_from_url
 
 _LISTED = 3
 """Paths listed in an error."""
-
-
-def store_at(place: str) -> Store:
-    """Return the store at a path or URL.
-
-    Raises:
-        SettingsError: The path or URL is invalid, or refers to memory of another process.
-        StoreError: The environment lacks the configuration of the bucket.
-    """
-    if place.lower().startswith("memory:"):
-        raise SettingsError(
-            f"{place} is in the memory of another process. To read a run from here, record it to a directory or a "
-            "bucket."
-        )
-    return store_from_url(place)
 
 
 def run_at(place: str) -> RunReader:

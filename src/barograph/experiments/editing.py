@@ -1,18 +1,19 @@
-"""Edits of an item by users: name, description, notes, tags, star, archive."""
+"""Edits of an item by users: name, description, experiment, notes, tags, star, archive."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barograph.errors import EditConflict, SettingsError, UnknownName, nearest
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
-from barograph.experiments.item import Item
-from barograph.model.items import Entry, ItemKind, Verb, checked_tags
+from barograph.experiments.item import Item, Trial
+from barograph.experiments.run_entries import membership
+from barograph.model.items import Entry, ItemKind, Verb, checked_name, checked_tags
 from barograph.model.plain import plain
 
 MOST_TEXT_CHARS = 100_000
@@ -33,7 +34,8 @@ class Marks:
         deleted_unix: Time of deletion; None: not deleted.
         tags: Tag name to text.
         notes: Oldest first.
-        version: Changes with name, description and tags; see `edit_item`.
+        trials: Experiments and trials that it belongs to.
+        version: Changes with name, description, experiment and tags; see `edit_item`.
     """
 
     uid: str
@@ -45,6 +47,7 @@ class Marks:
     deleted_unix: float | None
     tags: Mapping[str, str]
     notes: Sequence[Note]
+    trials: Sequence[Trial]
     version: str
 
     def to_json(self) -> dict[str, Any]:
@@ -64,6 +67,9 @@ class Edit:
         tags: Tags to set; None removes a tag.
         starred: Star it, or remove the star.
         archived: Archive it, or restore it.
+        experiment: Name of the experiment of a run or a component, instead of those it belongs to; "": none. It is
+            created if it is new.
+        trial: Name of the trial in it; "": one with the item's name.
     """
 
     name: str | None = None
@@ -72,6 +78,8 @@ class Edit:
     tags: Mapping[str, str | None] = field(default_factory=dict)
     starred: bool | None = None
     archived: bool | None = None
+    experiment: str | None = None
+    trial: str = ""
 
     def entries(self, uid: str, *, time_unix: float = 0.0, by: str = "") -> list[Entry]:
         """Return the journal entries of everything but the name.
@@ -90,7 +98,7 @@ class Edit:
 
 
 _TYPES: Mapping[str, type] = {"name": str, "description": str, "note": str, "tags": dict, "starred": bool,
-                              "archived": bool}
+                              "archived": bool, "experiment": str, "trial": str}
 
 
 def edit_from_json(data: Mapping[str, Any]) -> Edit:
@@ -118,10 +126,12 @@ def marks_of(item: Item) -> Marks:
     """Return name and annotations of an item."""
     facts = item.facts
     description = str(facts["description"] or "")
-    versioned = json.dumps([item.name, description, sorted(item.tags.items())])
+    versioned = json.dumps([item.name, description, sorted(item.tags.items()),
+                            sorted(trial.uid for trial in item.trials)])
     return Marks(
         uid=item.uid, kind=item.kind, name=item.name, description=description, starred=bool(facts["starred"]),
         archived=bool(facts["archived"]), deleted_unix=facts["deleted_unix"], tags=item.tags, notes=item.notes,
+        trials=item.trials,
         version=hashlib.blake2b(versioned.encode(), digest_size=8).hexdigest())
 
 
@@ -132,21 +142,40 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
         catalog: Catalog with the item.
         item: The item as it is now.
         edit: The changes.
-        version: `Marks.version` that the editor saw. It protects name, description and tags of others from being
-            overwritten; notes are added, and of stars the last counts. "": overwrite.
+        version: `Marks.version` that the editor saw. It protects name, description, experiment and tags of others from
+            being overwritten; notes are added, and of stars the last counts. "": overwrite.
         by: Author; "": this user.
 
     Raises:
-        EditConflict: Name, description or tags have changed since that version.
+        EditConflict: Name, description, experiment or tags have changed since that version.
         NameTaken, SettingsError: The new name is taken or invalid.
         StoreError, CatalogUnavailable: It cannot be stored.
     """
-    overwrites = edit.name is not None or edit.description is not None or bool(edit.tags)
+    overwrites = any(value is not None for value in (edit.name, edit.description, edit.experiment)) or bool(edit.tags)
     if version and overwrites and version != marks_of(item).version:
         raise EditConflict(f'Somebody else edited "{item.name}" in the meantime, so your change was not saved. '
                            "Look at the current values, then save again.")
     if edit.name is not None and edit.name != item.name:
         catalog.rename(item, edit.name, by=by)
-    catalog.tell(edit.entries(item.uid, time_unix=catalog.time_after([item]), by=by))
+    now_unix = catalog.time_after([item])
+    catalog.tell([*edit.entries(item.uid, time_unix=now_unix, by=by), *_moved(item, edit, now_unix, by)])
     found = catalog.item_by_uid(item.uid)
     return found if found is not None else item
+
+
+def _moved(item: Item, edit: Edit, now_unix: float, by: str) -> Iterator[Entry]:
+    """Yield the entries that take an item out of its trials, and into another.
+
+    Raises:
+        SettingsError: It is no run or component, or a name is invalid.
+    """
+    if edit.experiment is None:
+        return
+    if item.kind not in (ItemKind.RUN, ItemKind.COMPONENT):
+        raise SettingsError(f"Only runs and components belong to experiments, not {item.kind}s.")
+    experiment, trial = (checked_name(what, name) if name else ""
+                         for what, name in (("the experiment", edit.experiment), ("the trial", edit.trial)))
+    for before in item.trials:
+        yield Entry(item.uid, Verb.LEAVE, {"trial": before.uid}, now_unix, by)
+    for entry in membership(item.uid, experiment, trial, item.name, now_unix):
+        yield replace(entry, by=by)

@@ -56,7 +56,6 @@ from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
-from barograph.machine.cpu_use import CpuUse
 from barograph.machine.host import interface_of
 from barograph.machine.marked import kill_unmarked_below
 from barograph.processes.command import Command
@@ -264,7 +263,6 @@ class Agent:
     ) -> Trained:
         """Run the script."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
-        use = CpuUse()
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         begin: Callable[[], object] | None = None
         if self._index == 0:
@@ -293,7 +291,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return Trained(code, script.tail, was_asked, use.mean_cores())
+        return Trained(code, script.tail, was_asked, script.use.mean_cores())
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:

@@ -14,6 +14,7 @@ from barograph import capture
 from barograph.errors import JobRefused
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.launchers import exit_code_of
+from barograph.machine.cpu_use import CpuUse
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.resume import ResumeOrder
 from barograph.processes.command import Command
@@ -75,12 +76,16 @@ class Script:
         log: Takes their output.
         ends_with_us: End them if this process is killed.
 
+    Attributes:
+        use: How many cores it uses.
+
     Raises:
         JobRefused: The program does not exist, or cannot be run.
         OSError: One cannot be started.
     """
 
     def __init__(self, commands: Sequence[Command], log: InstanceLog, *, ends_with_us: bool = False) -> None:
+        self.use = CpuUse()
         self._log = log
         self._tail = b""
         self._processes: list[StreamedProcess] = []

@@ -95,6 +95,10 @@ class Key:
     def __str__(self) -> str:
         return f"{self.kind.value}:{self.path}"
 
+    def __reduce__(self) -> tuple[type[Key], tuple[Kind, str]]:
+        # Thousands are sent to the writer process. The generic code for dataclasses takes several times as long.
+        return Key, (self.kind, self.path)
+
 
 def key_from_text(text: str) -> Key:
     """Return the key that prints as `text`.

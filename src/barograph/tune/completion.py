@@ -42,6 +42,8 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
     if failed < least:
         return ""
     reason, count = reasons.most_common(1)[0]
+    if len(trials) == 1:
+        return f"the only trial failed with: {reason}"
     return f"all {failed} trials failed, {count} of them with: {reason}"
 
 

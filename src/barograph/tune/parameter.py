@@ -71,7 +71,7 @@ class FloatRange:
 
     def allows(self, value: Any) -> bool:
         """Return whether a value lies in the range."""
-        return _is_number(value) and self.low <= value <= self.high
+        return is_number(value) and self.low <= value <= self.high
 
     @property
     def levels(self) -> int:
@@ -143,7 +143,7 @@ class IntRange:
 
     def allows(self, value: Any) -> bool:
         """Return whether a value is an integer in the range."""
-        return _is_number(value) and self.low <= value <= self.high and value == int(value)
+        return is_number(value) and self.low <= value <= self.high and value == int(value)
 
     @property
     def levels(self) -> int:
@@ -189,6 +189,7 @@ class Choice:
     values: tuple[Value, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(map(builtin, self.values)))
         for value in self.values:
             if not isinstance(value, int | float | str | bool) or (isinstance(value, float) and math.isnan(value)):
                 raise BadSpace(f"{value!r} cannot be a choice: only numbers, strings and booleans can.")
@@ -220,7 +221,7 @@ class Choice:
     @property
     def is_ordered(self) -> bool:
         """Whether near positions mean similar values."""
-        return all(_is_number(value) for value in self.values)
+        return all(is_number(value) for value in self.values)
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON data."""
@@ -286,9 +287,18 @@ def domain_from_text(text: str) -> Domain:
     return FloatRange(low, high, scale)
 
 
+def builtin(value: Any) -> Any:
+    """Return a scalar of NumPy, or of a library like it, as a value of Python; others as they are."""
+    if isinstance(value, int | float | str) or getattr(value, "ndim", None) != 0:
+        return value
+    return value.item()
+
+
 def _check_range(low: float, high: float, scale: Scale) -> None:
-    if not (_is_number(low) and _is_number(high) and math.isfinite(low) and math.isfinite(high)):
+    if not (is_number(low) and is_number(high) and math.isfinite(low) and math.isfinite(high)):
         raise BadSpace(f"The bounds of a range must be finite numbers, not {low!r} and {high!r}.")
+    if not math.isfinite(high - low):
+        raise BadSpace(f"The range {low:g}..{high:g} is too wide.")
     if low > high:
         raise BadSpace(f"The range {low:g}..{high:g} is reversed. Write {high:g}..{low:g}.")
     if low == high:
@@ -323,7 +333,8 @@ def _scale_text(scale: Scale) -> str:
     return "" if scale is Scale.AUTO else f":{scale}"
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, not NaN and no boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from barograph.errors import BadSpace, nearest
 from barograph.tune.expression import Constraint
-from barograph.tune.parameter import Choice, Domain, FloatRange, IntRange, Value, domain_from_json, domain_from_text
+from barograph.tune.parameter import (
+    Choice,
+    Domain,
+    FloatRange,
+    IntRange,
+    Value,
+    builtin,
+    domain_from_json,
+    domain_from_text,
+)
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _MOST_GRID = 1_000_000
@@ -224,13 +233,16 @@ class Space:
 
 def space_from(space: Space | Mapping[str, Any] | Iterable[str], constraints: Iterable[str] = ()) -> Space:
     """Return a space from a `Space`, a dictionary or texts, with these constraints besides its own."""
+    constraints = (constraints,) if isinstance(constraints, str) else constraints
     if isinstance(space, Space):
         more = tuple(constraints)
         own = tuple(constraint.text for constraint in space.constraints)
         return Space(space.parameters, (*own, *more)) if more else space
     if isinstance(space, Mapping):
         return Space.from_mapping(space, constraints)
-    return Space.from_texts(space, constraints)
+    if not isinstance(space, Iterable):
+        raise BadSpace(f"{space!r} is not a search space. Pass a dictionary such as {{'lr': (1e-5, 0.1)}}.")
+    return Space.from_texts((space,) if isinstance(space, str) else space, constraints)
 
 
 def parameter_from_text(text: str) -> Parameter:
@@ -255,8 +267,8 @@ def _parameter(name: str, entry: Any) -> Parameter:
         if isinstance(entry, list):
             return Parameter(name, Choice(tuple(entry)))
         if isinstance(entry, tuple) and len(entry) == 2:
-            low, high = entry
-            is_int = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in entry)
+            low, high = map(builtin, entry)
+            is_int = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (low, high))
             return Parameter(name, IntRange(low, high) if is_int else FloatRange(low, high))
     except BadSpace as error:
         raise BadSpace(f"{name}: {error}") from None
@@ -279,8 +291,8 @@ def _ordered(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
         raise BadSpace("The space is empty. Add at least one parameter.")
     known: dict[str, Parameter] = {}
     for parameter in parameters:
-        if not _NAME.fullmatch(parameter.name):
-            raise BadSpace(f'"{parameter.name}" cannot be the name of a parameter.')
+        if not isinstance(parameter.name, str) or not _NAME.fullmatch(parameter.name):
+            raise BadSpace(f'"{parameter.name}" cannot be the name of a parameter. Use letters, digits, ".", "_", "-".')
         if parameter.name in known:
             raise BadSpace(f"{parameter.name} is listed twice.")
         known[parameter.name] = parameter

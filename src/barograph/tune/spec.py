@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from barograph.errors import TuneError, nearest
+from barograph.tune.parameter import is_number
 from barograph.tune.space import Space
 
 STRATEGIES = ("auto", "bayesian", "random", "grid", "hyperband", "tpe", "cma-es")
@@ -60,12 +60,16 @@ class Completion:
     failures: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("trials", "secs", "cost", "patience", "failures"):
+        for name in ("trials", "patience", "failures"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise TuneError(f"{name} must be above 0, not {value}.")
-        if self.target is not None and math.isnan(self.target):
-            raise TuneError("The target is NaN.")
+            if value is not None and not (is_number(value) and isinstance(value, int) and value > 0):
+                raise TuneError(f"{name} is {value!r}; it must be an integer above 0.")
+        for name in ("secs", "cost"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and value > 0):
+                raise TuneError(f"{name} is {value!r}; it must be a number above 0.")
+        if self.target is not None and not is_number(self.target):
+            raise TuneError(f"The target is {self.target!r}; it must be a number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,9 @@ class Stopping:
     warmup_trials: int = 5
 
     def __post_init__(self) -> None:
+        rules: Any = self.rules
+        if isinstance(rules, str):
+            object.__setattr__(self, "rules", (rules,))
         for rule in self.rules:
             if rule not in RULES:
                 raise TuneError(f'There is no rule "{rule}" that stops trials. {nearest(rule, RULES)}')
@@ -123,9 +130,9 @@ class StudySpec:
         if len(set(names)) < len(names):
             raise TuneError(f"An objective is listed twice: {', '.join(names)}.")
         if self.strategy not in STRATEGIES:
-            raise TuneError(f'There is no strategy "{self.strategy}". {nearest(self.strategy, STRATEGIES)}')
-        if self.seed < 0:
-            raise TuneError(f"The seed is {self.seed}; it must be at least 0.")
+            raise TuneError(f'There is no strategy "{self.strategy}". {nearest(str(self.strategy), STRATEGIES)}')
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise TuneError(f"The seed is {self.seed!r}; it must be an integer, at least 0.")
         if self.strategy == "hyperband" and "asha" not in self.stopping.rules:
             raise TuneError('The strategy hyperband is successive halving: it needs the rule "asha".')
 

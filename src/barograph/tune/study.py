@@ -26,6 +26,7 @@ from barograph.tune.completion import reason_to_end
 from barograph.tune.confirmation import Confirmation, confirmation_from_json
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
+from barograph.tune.parameter import builtin
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
 from barograph.tune.stopping import RunningAverages, reason_to_stop
@@ -115,7 +116,8 @@ class Study:
             StoreError: The store is unreachable.
         """
         changes_end = completion is not None or trials is not None
-        completion = completion or Completion()
+        if not isinstance(completion := completion or Completion(), Completion):
+            raise TuneError(f"completion is {completion!r}; pass a Completion.")
         if trials is not None:
             completion = replace(completion, trials=trials)
         spec = StudySpec(
@@ -130,7 +132,9 @@ class Study:
             return found
         check_not_empty(spec)
         heritage = heritage_of([
-            parent if isinstance(parent, Study) else Study.open(parent) for parent in parents], spec, transfer=transfer)
+            parent if isinstance(parent, Study) else Study.open(parent)
+            for parent in ([parents] if isinstance(parents, Study | str | os.PathLike) else parents)
+        ], spec, transfer=transfer)
         if store is None:
             return cls(spec, heritage=heritage, clock=clock)
         log = _log(store, clock)
@@ -266,6 +270,7 @@ class Study:
         Raises:
             BadSpace: They do not belong to the space.
         """
+        parameters = {name: builtin(value) for name, value in parameters.items()}
         if problem := self.space.problem_of(parameters):
             raise BadSpace(f"These values cannot be tried. {problem}")
         self._note("given", lambda: {"parameters": dict(parameters)})
@@ -316,6 +321,7 @@ class Study:
         Raises:
             BadSpace: The parameters do not belong to the space.
         """
+        parameters = {name: builtin(value) for name, value in parameters.items()}
         if problem := self.space.problem_of(parameters, partial=True):
             raise BadSpace(f"The trial does not fit the space. {problem}")
         self._note("asked", lambda: {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,18 @@ FOLDER = "studies"
 """Folder of the records, and of the studies below a root of runs."""
 LONGEST = 54
 """A name of a study may have so many characters: the names of its jobs begin with it."""
+
+
+def new_study_name(title: str) -> str:
+    """Return a name for a study of a script or an algorithm that no other study has.
+
+    Example:
+        >>> import re
+        >>> bool(re.fullmatch(r"my-script-1-[0-9a-f]{4}", new_study_name("my script (1)")))
+        True
+    """
+    stem = re.sub(r"[^A-Za-z0-9._]+", "-", title)[:LONGEST - 5].strip("-._")
+    return f"{stem or 'study'}-{os.urandom(2).hex()}"
 
 
 def check_study_name(name: str) -> None:

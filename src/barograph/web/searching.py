@@ -36,6 +36,7 @@ from barograph.web.places import Places, Root
 
 MOST_ROWS = 500
 _MOST_COLUMNS = 100
+_MOST_ROWS_READ = 100
 _MOST_LIVE, _MOST_RECENT = 48, 24
 
 
@@ -68,7 +69,7 @@ class RunLists:
         """Return the routes."""
         asked: tuple[Callable[[Request], Any], ...] = (
             self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now,
-            self.colors)
+            self.colors, self.problems)
         return [Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked]
 
     def search(self, request: Request) -> Any:
@@ -143,6 +144,12 @@ class RunLists:
             live, count = live + found.live_count, count + found.count
         return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
                 "indexing": indexing}
+
+    def problems(self, request: Request) -> Any:
+        """The title of the first open problem of runs, by key; a run without one is left out."""
+        keys = request.query_params.getlist("run")[:_MOST_ROWS_READ]
+        rows = runs_at([self._places.place_of(key) for key in keys])
+        return {key: row.problem for key, row in zip(keys, rows, strict=True) if row.problem}
 
     def colors(self, request: Request) -> Any:
         """The colors that users chose for runs, by key; a run without one is left out."""

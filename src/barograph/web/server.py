@@ -8,16 +8,20 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from barograph.errors import SettingsError
-from barograph.web.idle import Idle
 from barograph.web.registry import Registry, Studio, roots_shown
 from barograph.web.tokens import Role, Token, new_tokens
+
+if TYPE_CHECKING:
+    from barograph.web.idle import Idle
 
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
 _TICKS_A_MINUTE = 600
+_PAGE_FIRST_SECS = 0.1
 EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
 """What to do if a library is missing."""
 
@@ -57,13 +61,22 @@ def serve(
     try:
         import uvicorn
 
-        from barograph.web.app import application
+        from barograph.web.starting import Starting
     except ModuleNotFoundError:
         raise SettingsError(EXTRA) from None
     listening = _socket(host, port)
     tokens = tokens or (() if is_loopback(host) else new_tokens())
     links = links_of(host, listening.getsockname()[1], tokens)
-    app = application(roots, hosts=hosts_of(host), tokens=tokens)
+
+    def load() -> Any:
+        from barograph.web.app import application
+
+        return application(roots, hosts=hosts_of(host), tokens=tokens)
+
+    def fail() -> None:
+        server.should_exit = True
+
+    app = Starting(load, on_failure=fail, hosts=hosts_of(host), tokens=tokens)
     server = uvicorn.Server(uvicorn.Config(idle.watching(app) if idle else app, log_level="warning", access_log=False,
                                            server_header=False, timeout_graceful_shutdown=1))
     started, ticked = server.startup, server.on_tick
@@ -74,6 +87,8 @@ def serve(
         await started(sockets)
         noted.enter_context(Registry().entered(Studio(links.page, roots_shown(roots))))
         on_ready(links)
+        # Imports slow down everything else; a browser that is started now asks later than this.
+        asyncio.get_running_loop().call_later(_PAGE_FIRST_SECS, app.begin)
 
     async def on_tick(counter: int) -> bool:
         over = idle is not None and counter % _TICKS_A_MINUTE == 0 and await asyncio.to_thread(idle.is_over)
@@ -83,6 +98,10 @@ def serve(
     server.on_tick = on_tick  # type: ignore[method-assign]
     with noted:
         server.run(sockets=[listening])
+    try:
+        app.check()
+    except ModuleNotFoundError:
+        raise SettingsError(EXTRA) from None
 
 
 def links_of(host: str, port: int, tokens: Sequence[Token]) -> Links:

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.jobs.tune_page import show_named
+from barograph.cli.jobs.tune_page import resume_named, show_named
+from barograph.errors import StoreFull
+from barograph.jobs.home import JobsHome
+from barograph.jobs.spec import JobSpec
 from barograph.tune.study import Study
+from barograph.tune.study_home import StudyHome
+from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.tuner import Tuner
 
 
 def test_a_study_of_a_python_function_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,3 +36,32 @@ def test_the_pareto_front_of_several_objectives_is_shown(tmp_path: Path, capsys:
         study.tell(trial, {"score": score, "latency": latency})
     show_named(str(tmp_path / "two"), as_json=False)
     assert "trials 0, 1: no other is better in all objectives" in capsys.readouterr().out
+
+
+def test_a_study_that_ends_by_an_error_says_how_to_continue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise StoreFull("No space left.")
+
+    plan = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri())
+    StudyHome(JobsHome(tmp_path / "home")).add("digits", str(tmp_path / "study"))
+    Study.create(tmp_path / "study", {"x": [1, 2]}, strategy="grid", details=plan.to_json())
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Tuner, "run", full)
+    with pytest.raises(StoreFull):
+        resume_named("digits", jobs=None, parallel=None, as_json=False)
+    assert "the study continues with  barograph tune resume digits" in capsys.readouterr().err
+
+
+def test_a_reason_of_several_lines_takes_one_line_of_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Study.create(tmp_path / "mine", {"x": [1, 2]}, strategy="grid", seed=1)
+    trial = study.ask()
+    assert trial is not None
+    study.tell(trial, failed="ValueError: bad shape\nexpected 3")
+    show_named(str(tmp_path / "mine"), as_json=False)
+    table = capsys.readouterr().out.partition("\n\n")[0]
+    assert "ValueError: bad shape" in table
+    assert "expected 3" not in table

@@ -234,3 +234,18 @@ def test_a_writing_process_that_leaves_with_its_last_word_is_not_lost() -> None:
         pass
     assert lost == []
     assert len([item for item in far.got if isinstance(item, End)]) == 1
+
+
+def test_the_state_of_the_training_is_sent_again_to_a_new_writer_process_and_at_the_end() -> None:
+    def gone(delivery: Delivery) -> None:
+        if len(delivery.points) and delivery.points["step"][0] == 1:
+            raise BrokenPipeError
+
+    first, second = FarEnd(gone), FarEnd()
+    ends = [first, second]
+    with line_to(first, start=lambda: (Process(), ends.pop(0))) as line:
+        line.log("a", 1.0, 1, Mode.TRAIN, 0.0)
+        second.wait_until(lambda: second.points == 1)
+    deliveries = [item for item in second.got if isinstance(item, Delivery)]
+    assert deliveries[0].status is not None
+    assert deliveries[-1].status is not None

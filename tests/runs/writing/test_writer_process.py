@@ -16,6 +16,7 @@ from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.runs.format.pending import POINT, Series, compact, without_subjects
+from barograph.runs.reading.glance import glance
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.control import request_stop
 from barograph.runs.state.process import Process
@@ -88,6 +89,19 @@ def test_what_comes_before_the_run_can_be_written_is_written_when_it_can(
     assert writer_process.finish(FINISHED).complete
     assert workshop.run().steps().tolist() == [0, 1, 2]
     assert (writer.worker.name, line.said) == ("p0", [])
+
+
+def test_a_delivery_without_the_state_of_the_training_keeps_the_last_one(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer_process, _ = scribe_for(workshop)
+    writer_process.receive(delivery(make_records(0), status=Heartbeat(0, 0.0, step=7)))
+    writer_process.receive(replace(delivery(make_records(1)), status=None))
+    writer_process.claim()
+    writer_process.finish(FINISHED)
+    last = glance(workshop.store).workers[0].last
+    assert last is not None
+    assert last.step == 7
 
 
 def test_what_is_urgent_is_written_as_soon_as_the_run_can_be(workshop: Any, make_records: MakeRecords) -> None:

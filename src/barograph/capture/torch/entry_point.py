@@ -131,14 +131,24 @@ def entry_point(
     return decorate
 
 
+_graph_task_id = torch._C._current_graph_task_id
+_transform = torch._C._functorch.peek_interpreter_stack
+
+
 def in_backward() -> bool:
     """Return whether the autograd engine runs in this thread: then calls are recomputations."""
-    return torch._C._current_graph_task_id() != -1
+    return _graph_task_id() != -1
 
 
 def in_transform() -> bool:
     """Return whether a transform of torch.func runs, whose tensors have no readable elements."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _transform() is not None
+
+
+def is_readable_number(loss: torch.Tensor) -> bool:
+    """Return whether a tensor is one floating-point number in host memory, outside of a backward pass or transform."""
+    return (loss.is_cpu and loss.numel() == 1 and loss.is_floating_point() and _graph_task_id() == -1
+            and _transform() is None)
 
 
 def in_graph_capture() -> bool:

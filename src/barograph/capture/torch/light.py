@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from barograph.capture.session import Session
+from barograph.capture.session import LightNumbers, Session
 from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.optimizer_entry import Entry
 from barograph.model.key import Key
@@ -119,22 +119,28 @@ class LightSteps:
         rows, entry = self._rows, self._entry
         if not rows or entry is None:
             return
-        begin, session, backwards = cpu_secs(), self._session, 0
+        begin, session = cpu_secs(), self._session
         self._rows = []
+        session.end_light_steps(entry.label, self._summed(rows))
+        self._missed(sum(values.count(TOTAL) for values, _, _ in rows))
+        session.price.charge(cpu_secs() - begin + self._used)
+        session.price.end_step(0)
+        self._used = 0.0
+
+    def _summed(self, rows: list[_Row]) -> Iterator[tuple[LightNumbers, float, list[float]]]:
+        """Yield the numbers of each step, summed, and note its loss."""
         for values, at, rates in rows:
             numbers: dict[Any, tuple[float, int]] = {}
             for place in range(0, len(values), 2):
                 path, number = values[place], values[place + 1]
-                total, count = numbers.get(path, (0.0, 0))
-                numbers[path] = total + number, count + 1
+                if path in numbers:
+                    total, count = numbers[path]
+                    numbers[path] = total + number, count + 1
+                else:
+                    numbers[path] = number, 1
                 if path == TOTAL:
-                    backwards += 1
-                    session.saw_loss(number)
-            session.end_light_step(entry.label, numbers, rates, at=at)
-        self._missed(backwards)
-        session.price.charge(cpu_secs() - begin + self._used)
-        session.price.end_step(0)
-        self._used = 0.0
+                    self._session.saw_loss(number)
+            yield numbers, at, rates
 
     def stop(self) -> None:
         """Publish the collected steps, and pass on the numbers of the current step."""

@@ -59,11 +59,11 @@ class LightStepRecorder:
         """End a step that is being collected."""
         steering, light = self._session.steering, self._light
         try:
-            goes_on = light.end_step(optimizer)
-            if goes_on and steering.waits:
+            if light.end_step(optimizer):
+                if not steering.waits:
+                    return
                 light.stop()
-                goes_on = False
-            if not goes_on and (entry := self._optimizers.known(optimizer)) is not None:
+            if (entry := self._optimizers.known(optimizer)) is not None:
                 self._go_on_after(entry, optimizer)
         except Exception as error:  # noqa: BLE001 - the guard handles all our errors
             self._session.guard.caught(error, "counting a step")

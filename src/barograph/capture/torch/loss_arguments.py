@@ -67,8 +67,10 @@ def is_sum(args: Any, kwargs: Mapping[str, Any]) -> bool:
         >>> is_sum((), {"reduction": "sum"}), is_sum((), {"reduction": "mean"}), is_sum((), {"size_average": False})
         (True, False, True)
     """
-    if "sum" in [item for item in args if isinstance(item, str)]:
+    if len(args) > 2 and "sum" in [item for item in args if isinstance(item, str)]:
         return True
+    if not kwargs:
+        return False
     summed = kwargs.get("size_average") is False and kwargs.get("reduce") is not False
     return summed or kwargs.get("reduction") == "sum"
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from barograph.capture.thread_clock import cpu_secs
-from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import (
+    HookState,
+    entry_point,
+    in_backward,
+    in_transform,
+    is_readable_number,
+)
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.hand_step_recorder import HandStepRecorder
@@ -89,8 +95,8 @@ class LossListener:
         light = self._light
         if light.left:
             if (
-                type(loss) is torch.Tensor and loss.is_cpu and loss.numel() == 1 and loss.is_floating_point()
-                and not (self._place.busy or in_backward() or in_transform()) and light.take_loss(TOTAL, loss.item())
+                type(loss) is torch.Tensor and is_readable_number(loss) and not self._place.busy
+                and light.take_loss(TOTAL, loss.item())
             ):
                 return True
             light.stop()
@@ -141,10 +147,7 @@ class LossListener:
         name = recorded_name(name, args, kwargs)
         light = self._light
         if light.left and type(loss) is torch.Tensor and loss.requires_grad:
-            if (
-                loss.is_cpu and loss.numel() == 1 and loss.is_floating_point()
-                and not (self._place.busy or in_backward() or in_transform()) and light.take_loss(name, loss.item())
-            ):
+            if is_readable_number(loss) and not self._place.busy and light.take_loss(name, loss.item()):
                 return True
             light.stop()
         if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (

@@ -12,11 +12,12 @@ def command(
         str | None, typer.Argument(metavar="[ROOT]", help="Directory or URL that contains the runs. Default: "
                                                           "$BAROGRAPH_ROOT, else barograph-runs.")
     ] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="List archived runs, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs in a directory or a bucket prefix.
 
-    The newest come first.
+    The newest come first. Deleted and archived runs are left out, as in the web UI.
 
     The search goes six folders deep and skips folders whose name starts with a dot.
 
@@ -35,4 +36,4 @@ def command(
     from barograph.cli.inspect.runs_page import print_runs
     from barograph.runs.state.places import root_place
 
-    print_runs(root_place(root), as_json=as_json)
+    print_runs(root_place(root), as_json=as_json, archived=archived)

@@ -11,6 +11,7 @@ from barograph.cli.opening import nearest_folder, print_unreadable, store_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
+from barograph.experiments.hiding import hidden_in
 from barograph.queries.run_list import RunRow, runs_in
 from barograph.runs.reading.glance import RunState
 from barograph.runs.state.places import root_place
@@ -24,16 +25,24 @@ _COLUMNS = (
 )
 
 
-def print_runs(root: str, *, as_json: bool) -> None:
-    """Print the runs below `root`.
+def print_runs(root: str, *, as_json: bool, archived: bool = False) -> None:
+    """Print the runs below `root`, without deleted ones.
+
+    Args:
+        root: Path or URL.
+        as_json: Print JSON.
+        archived: Print archived runs, too.
 
     Raises:
         NotARun: The directory does not exist, or is a file.
         SettingsError, StoreError: `root` cannot be read.
+        DamagedChunk: Its journal is damaged.
     """
     store, printer = store_at(root), Printer()
     _check(root, store)
-    rows = runs_in(store, root)
+    hidden = hidden_in(store)
+    shown = ("", "archived") if archived else ("",)
+    rows = [row for row in runs_in(store, root) if hidden.get(row.run_id or "", "") in shown]
     if as_json:
         printer.json([row.to_json() for row in rows])
         return

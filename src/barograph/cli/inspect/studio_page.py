@@ -7,8 +7,8 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from barograph.cli.opening import store_at
 from barograph.cli.printing import Printer
+from barograph.cli.store_place import store_at
 from barograph.errors import SettingsError
 from barograph.web.server import Links, serve
 from barograph.web.tokens import Role, Token, checked_secret, tokens_from_file

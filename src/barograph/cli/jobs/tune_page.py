@@ -14,6 +14,7 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.errors import BarographError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
@@ -25,7 +26,7 @@ from barograph.tune.options import OPTIONS, check_objectives, space_of, split_en
 from barograph.tune.overview import best_of, best_trial, state_of
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
-from barograph.tune.study_home import LONGEST
+from barograph.tune.study_home import new_study_name
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan, text_of
 from barograph.tune.tuner import Tuner, stop_jobs
@@ -42,7 +43,7 @@ def start_typed(typed: Mapping[str, Any]) -> None:
         options, spec = autotuned(options, spec)
     check_objectives(options)
     home = JobsHome()
-    name = options.get("name") or f"{spec.title[:LONGEST - 5]}-{os.urandom(2).hex()}"
+    name = options.get("name") or new_study_name(spec.title)
     plan = TrialPlan(
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
@@ -158,15 +159,23 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
             study.confirm(found)
     except KeyboardInterrupt:
-        print(f"\nbarograph: the study continues with  barograph tune resume {plan.name}\n"
-              f"  its running jobs continue; to stop them:  barograph tune stop {plan.name}", file=sys.stderr)
+        print(file=sys.stderr)
+        _say_how_to_continue(plan.name)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BarographError:
+        _say_how_to_continue(plan.name)
+        raise
     if as_json:
         printer.json(study_json(study))
     else:
         _print_end(study, plan, printer)
     if best_of(study) is None:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _say_how_to_continue(name: str) -> None:
+    _say(f"the study continues with  barograph tune resume {name}\n"
+         f"  its running jobs continue; to stop them:  barograph tune stop {name}")
 
 
 def _say(text: str) -> None:
@@ -191,7 +200,7 @@ def row_of(study: Study, trial: Trial) -> Sequence[Cell]:
     """Return the cells of a trial."""
     values = [figure(value) for value in trial.values] or [""] * len(study.spec.objectives)
     return [str(trial.number), state_text(str(trial.state)), *values,
-            *(parameter_text(trial, name) for name in study.space.names), trial.reason]
+            *(parameter_text(trial, name) for name in study.space.names), trial.reason.partition("\n")[0]]
 
 
 def parameter_text(trial: Trial, name: str) -> str:

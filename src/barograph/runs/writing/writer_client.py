@@ -75,6 +75,7 @@ class _Parcel:
     batches: list[BatchFed] = field(default_factory=list)
     tries: int = 0
     urgent: bool = False
+    with_status: bool = True
 
 
 class WriterClient(RecordWriter):
@@ -286,9 +287,10 @@ class WriterClient(RecordWriter):
             is_due = last or is_urgent or now - self._status_sent_at >= _STATUS_SECS
             if not (pending or batches or len(points.points) or is_due):
                 return True
-            self._status_sent_at = now
             self._unsent = self._parcel(pending, points)
-            self._unsent.batches, self._unsent.urgent = batches, is_urgent
+            self._unsent.batches, self._unsent.urgent, self._unsent.with_status = batches, is_urgent, is_due
+            if is_due:
+                self._status_sent_at = now
         # Kept until it was sent, in case the writer process is gone.
         parcel = self._unsent
         parcel.tries += 1
@@ -329,12 +331,12 @@ class WriterClient(RecordWriter):
         series = parcel.points.series
         dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points + self._failed_points,
                    self._inbox.dropped_batches)
-        status = self._status_now()
+        status = self._status_now() if parcel.with_status or parcel.tries > 1 else None
         self._line.send(Delivery(
             subjects=subjects if subjects is not self._subjects else None,
             steps=tuple(without_subjects(step) for step in parcel.steps),
             new_series=tuple(series[self._sent_series :]), points=parcel.points.points,
-            status=replace(status, problems=(*status.problems, *self._problems.texts)),
+            status=replace(status, problems=(*status.problems, *self._problems.texts)) if status else None,
             dropped_steps=dropped[0] - self._sent_drops[0], dropped_points=dropped[1] - self._sent_drops[1],
             batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._sent_drops[2],
             urgent=parcel.urgent,
@@ -366,6 +368,7 @@ class WriterClient(RecordWriter):
             self._inbox.shut()
             return False
         self._subjects, self._sent_series, self._sent_drops = None, 0, (0, 0, 0)
+        self._status_sent_at = 0.0
         self._sent_opened = self._sent_beyond = 0
         self._sent_options = {}
         self._reported = 0  # the old process may not have written it; writing it twice changes nothing

@@ -54,7 +54,7 @@ class Delivery:
         steps: Steps without their subjects.
         new_series: Series that no earlier delivery had; numbered consecutively.
         points: Logged numbers, an array of `POINT`.
-        status: State of the training.
+        status: State of the training. None: as before; it is sent twice per second.
         dropped_steps, dropped_points: Steps and points dropped since the last delivery.
         batches: Batches since the last delivery.
         dropped_batches: Batches dropped since the last delivery.
@@ -65,7 +65,7 @@ class Delivery:
     steps: tuple[CompactStep, ...]
     new_series: tuple[Series, ...]
     points: NDArray[np.void]
-    status: Heartbeat
+    status: Heartbeat | None
     dropped_steps: int
     dropped_points: int
     batches: tuple[BatchFed, ...] = ()

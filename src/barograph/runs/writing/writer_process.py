@@ -185,7 +185,7 @@ class WriterProcess:
 
     def receive(self, delivery: Delivery) -> None:
         """Accept records of the training process; those that do not fit into the queue are dropped and counted."""
-        self._status = delivery.status
+        self._status = delivery.status or self._status
         if delivery.subjects is not None:
             self._subjects = delivery.subjects
         for step in delivery.steps:

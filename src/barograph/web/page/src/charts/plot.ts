@@ -4,7 +4,7 @@ import type { Span } from "./series";
 
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
 
-export type Stroke = { label: string; color: string; width: number; dash?: boolean; points?: boolean };
+export type Stroke = { color: string; width: number; dash?: boolean; points?: boolean };
 /** Series, counted from 1, between which an area is filled. */
 export type Area = { between: [number, number]; color: string };
 export type Now = { xs: Span; ys: Span; broken: Span[]; zoomed: boolean };
@@ -26,8 +26,8 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
         values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "", style.logX)), ...(style.logX ? { filter: fewOf } : {}) },
       { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY) },
     ],
-    series: [{}, ...style.strokes.map(({ label, color, width, dash, points }): uPlot.Series => ({
-      label, stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),
+    series: [{}, ...style.strokes.map(({ color, width, dash, points }): uPlot.Series => ({
+      stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),
     }))],
     bands: (style.areas ?? []).map(({ between, color }) => ({ series: between, fill: color })),
     legend: { show: false },

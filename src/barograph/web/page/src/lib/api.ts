@@ -2,6 +2,7 @@ import { session } from "./session.svelte";
 
 /** Answers of the server. An answer that did not change travels as its version alone. */
 import { waits } from "./busy.svelte";
+import { reached } from "./changes";
 import { inNotebook, reply, savedMs, type Reply } from "./source";
 
 export class Failed extends Error {
@@ -41,6 +42,7 @@ export async function get<T>(name: string, query: Query = {}, signal?: AbortSign
   } finally {
     answered();
   }
+  if (answer.status === 200 || answer.status === 304) reached();
   if (answer.status === 304 && before) return before.data as T;
   if (answer.status === 401) session.needsToken = true;
   if (answer.status !== 200) throw new Failed(messageOf(answer.text), answer.status);

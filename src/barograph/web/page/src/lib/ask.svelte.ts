@@ -1,5 +1,6 @@
 import { untrack } from "svelte";
 import { Failed, get, type Query } from "./api";
+import { afterOthers } from "./busy.svelte";
 import { onChange } from "./changes";
 import { savedMs } from "./source";
 
@@ -12,18 +13,17 @@ export class Asked<T> {
 }
 
 /**
- * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs or its
- * study change, and every
- * `everyMs` milliseconds.
+ * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs or its study change, and every
+ * `everyMs` milliseconds. `later`: the question is slow and not urgent, and waits for the others of the page.
  * To be called while a component is set up.
  */
-export function ask<T>(question: () => { name: string; query?: Query; everyMs?: number } | undefined): Asked<T> {
+export function ask<T>(question: () => { name: string; query?: Query; everyMs?: number; later?: boolean } | undefined): Asked<T> {
   const asked = new Asked<T>();
   let last = "";
   $effect(() => {
     const now = question();
     if (!now) return;
-    const { name, query = {}, everyMs = 0 } = now;
+    const { name, query = {}, everyMs = 0, later = false } = now;
     const aborting = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const same = JSON.stringify([name, query]);
@@ -65,7 +65,7 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
       again = true;
       if (!busy) soon();
     }) : undefined;
-    untrack(() => void once());
+    untrack(() => void (later ? afterOthers(aborting.signal).then(() => (aborting.signal.aborted ? undefined : once())) : once()));
     return () => {
       aborting.abort();
       clearTimeout(timer);

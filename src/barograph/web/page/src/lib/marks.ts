@@ -4,9 +4,9 @@ import { post } from "./post";
 export type Note = { time_unix: number; by: string; text: string };
 export type Marks = {
   uid: string; kind: string; name: string; description: string; starred: boolean; archived: boolean; deleted_unix: number | null;
-  tags: Record<string, string>; notes: Note[]; version: string; may_edit: boolean;
+  tags: Record<string, string>; notes: Note[]; trials: { uid: string; name: string; experiment: string }[]; version: string; may_edit: boolean;
 };
-export type Changes = Partial<{ name: string; description: string; note: string; tags: Record<string, string | null>; starred: boolean; archived: boolean }>;
+export type Changes = Partial<{ name: string; description: string; note: string; tags: Record<string, string | null>; starred: boolean; archived: boolean; experiment: string; trial: string }>;
 export type Item = { run: string } | { root: number; uid: string };
 type Named = { uid: string; kind: string; name: string };
 

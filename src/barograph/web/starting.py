@@ -1,0 +1,71 @@
+"""Serves the page at once, and loads the rest of the application meanwhile: its libraries take longer to import."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from barograph.web.page_files import page_routes
+from barograph.web.protection import Protection
+from barograph.web.tokens import Token, Tokens
+
+
+class Starting:
+    """An application of which only the page is there from the beginning.
+
+    Args:
+        load: Imports and returns the whole application. Called once, in a thread.
+        on_failure: Called in that thread if `load` fails; the error is raised by `check`.
+        hosts, tokens: As for the whole application.
+    """
+
+    def __init__(
+        self, load: Callable[[], ASGIApp], *, on_failure: Callable[[], object], hosts: Sequence[str],
+        tokens: Sequence[Token] = (),
+    ) -> None:
+        page = page_routes()
+        self._paths = frozenset(route.path for route in page)
+        self._page = Starlette(routes=page, middleware=[
+            Middleware(Protection, hosts=hosts, tokens=Tokens(tokens), open_paths=self._paths),
+            Middleware(GZipMiddleware, minimum_size=1000)])
+        self._load, self._on_failure = load, on_failure
+        self._whole: Future[ASGIApp] = Future()
+        self._begun = threading.Lock()
+
+    def begin(self) -> None:
+        """Load the whole application, unless that has begun."""
+        if self._begun.acquire(blocking=False):
+            # A daemon, so that Ctrl-C does not wait for it.
+            threading.Thread(target=self._finish, daemon=True, name="barograph-studio-load").start()
+
+    def check(self) -> None:
+        """Raise the error with which the whole application failed to load, if it did."""
+        error = self._whole.exception() if self._whole.done() else None
+        if error is not None:
+            raise error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] in self._paths)
+        if is_page and not self._whole.done():
+            await self._page(scope, receive, send)
+            return
+        self.begin()
+        # Shielded, because all requests wait for the same future.
+        whole = await asyncio.shield(asyncio.wrap_future(self._whole))
+        await whole(scope, receive, send)
+
+    def _finish(self) -> None:
+        try:
+            whole = self._load()
+        except BaseException as error:  # noqa: BLE001 - raised by `check`, in the thread of the server
+            self._whole.set_exception(error)
+            self._on_failure()
+        else:
+            self._whole.set_result(whole)

@@ -1,0 +1,80 @@
+"""The page is there before the rest of the application."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.web.app import application
+from barograph.web.page_files import page_routes
+from barograph.web.starting import Starting
+from barograph.web.tokens import Token
+from web_client import Client
+
+_LONGEST_SECS = 120.0
+
+
+def _starting(load: Any, **options: Any) -> Starting:
+    return Starting(load, on_failure=options.pop("on_failure", lambda: None), hosts=["127.0.0.1"], **options)
+
+
+def test_the_page_is_answered_while_the_application_is_loaded_and_questions_wait_for_it(root: Path) -> None:
+    may_go_on = threading.Event()
+
+    def load() -> Any:
+        assert may_go_on.wait(_LONGEST_SECS)
+        return application([str(root)], hosts=["127.0.0.1"])
+
+    client = Client(_starting(load))
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(client.get, "/api/roots")
+        try:
+            paths = [route.path for route in page_routes()]
+            assert [client.get(path).status for path in paths] == [Client(application([], hosts=[])).get(path).status
+                                                                   for path in paths]
+            assert client.get("/", {"host": "evil.example"}).status == 403
+            assert not asked.done()
+        finally:
+            may_go_on.set()
+        assert asked.result(_LONGEST_SECS).json == {"roots": [str(root)]}
+    assert client.get("/api/runs").status == 200
+
+
+def test_the_token_of_a_link_becomes_a_cookie_before_the_application_is_loaded() -> None:
+    starting = _starting(lambda: pytest.fail("not needed"), tokens=[Token("s" * 32)])
+
+    answer = Client(starting).get(f"/?token={'s' * 32}")
+
+    assert answer.status == 303
+    assert "s" * 32 in answer.headers["set-cookie"]
+
+
+def test_an_application_that_cannot_be_loaded_ends_the_server_with_its_error() -> None:
+    failed = threading.Event()
+
+    def load() -> Any:
+        raise ModuleNotFoundError("no prometheus_client")
+
+    starting = _starting(load, on_failure=failed.set)
+    starting.check()
+    with pytest.raises(ModuleNotFoundError):
+        Client(starting).get("/api/roots")
+
+    assert failed.wait(_LONGEST_SECS)
+    with pytest.raises(ModuleNotFoundError):
+        starting.check()
+
+
+def test_the_command_imports_no_array_library_before_the_page_is_served() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "import sys, barograph.cli.inspect.studio_page, barograph.web.starting; "
+                               "print(sorted({'numpy', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"],
+        capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"
