@@ -85,7 +85,7 @@ def test_without_a_finished_trial_the_verdict_has_the_common_cause() -> None:
     study.ask()
     assert verdict_of(study) == "No trial has finished yet: 1 running."
     study.tell(0, failed="FileNotFoundError: data.csv")
-    assert verdict_of(study) == "No trial finished. All 1 trials failed, 1 of them with: FileNotFoundError: data.csv"
+    assert verdict_of(study) == "No trial finished. The only trial failed with: FileNotFoundError: data.csv"
     assert study_row("mine", study).best_trial is None
 
 
