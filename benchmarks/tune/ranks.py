@@ -145,7 +145,7 @@ def print_ranks(losses: Losses, searchers: Sequence[str], keys: Sequence[str]) -
 
 
 def _spread(found: Sequence[float]) -> str:
-    low, _, high = quantiles(found, n=4) if len(found) > 1 else found * 3
+    low, _, high = quantiles(found, n=4) if len(found) > 1 else list(found) * 3
     return f"{median(found):.1f} ({low:.1f}–{high:.1f})"
 
 

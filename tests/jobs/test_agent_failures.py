@@ -38,13 +38,14 @@ from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
 from barograph.jobs.interruptions.sources import sources_named
+from barograph.jobs.job import SubmittedJob
 from barograph.jobs.job_log import CODE, EVENTS, EventLog, instance_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.outputs import fetched_model, outputs_of
 from barograph.jobs.patience import Patience
 from barograph.jobs.script import Script
 from barograph.jobs.spec import JobSpec
-from barograph.jobs.state import Ended, Outcome
+from barograph.jobs.state import Ended, Outcome, Phase
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.unable import Unable
 from barograph.jobs.uploads import CheckpointSync
@@ -524,6 +525,23 @@ def test_a_disk_without_a_free_byte_is_named_although_the_instance_cannot_say_so
     assert JobView("digits", place.real).report().reason == ""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))
     assert JobView("digits", place.real).report().reason == f"The store is full. Free some space ({place.real.url})."
+
+
+def test_the_model_of_a_job_is_a_directory_in_python(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(place.folder / "home"))
+    assert place.shell("echo 7 > $SM_MODEL_DIR/weights").outcome is Outcome.FINISHED
+    job = SubmittedJob(JobView("digits", place.real))
+    assert (job.model / "weights").read_text() == "7\n"
+    assert [item.name for item in job.artifacts] == ["model/weights"]
+
+
+def test_a_job_whose_directory_was_deleted_can_still_be_reported(place: Place) -> None:
+    place.submit("true")
+    EventLog(place.real, EVENTS).append("starting", attempt=0)
+    view = JobView("digits", place.real)
+    view.refresh()
+    shutil.rmtree(place.folder / "job")
+    assert (view.report().phase, view.report().reason) == (Phase.RUNNING, "")
 
 
 # A store that fails.

@@ -55,11 +55,11 @@ def test_a_study_searches_near_a_good_trial_that_runs_or_was_stopped_early() -> 
         study.add({"x": at}, stopped="others were better", curve={1: abs(at - 0.25) + 1.0})
     proposed = study.ask()
     assert proposed is not None
-    assert 0.2 < float(proposed.parameters["x"]) < 0.32  # type: ignore[arg-type]
+    assert 0.2 < float(proposed.parameters["x"]) < 0.32
     study.report(proposed, 1, 1.0)
     found = study.ask()
     assert found is not None
-    assert abs(float(found.parameters["x"]) - 0.25) < 0.1  # type: ignore[arg-type]
+    assert abs(float(found.parameters["x"]) - 0.25) < 0.1
 
 
 def test_a_trial_that_a_finding_stopped_counts_as_failed_whatever_its_curve_says() -> None:

@@ -109,6 +109,10 @@ def test_a_resumed_study_may_have_more_trials(tmp_path: Path) -> None:
     assert Study.open(tmp_path).over == "all 3 trials were started"
 
 
+def test_a_study_of_one_trial_is_over_after_it() -> None:
+    assert told(Study.create(None, X, strategy="random", trials=1), 1.0).over == "its only trial was started"
+
+
 def test_resuming_without_criteria_keeps_them(tmp_path: Path) -> None:
     Study.create(tmp_path, X, strategy="random", trials=2)
     assert Study.create(tmp_path, X, strategy="random", resume=True).spec.completion.trials == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import TuneError
+from barograph.errors import TuneError, UnknownName
 from barograph.jobs.job_log import log_folder
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState
@@ -23,7 +23,7 @@ from barograph.tune.autotune import autotuned, space_of_algorithm
 from barograph.tune.confirmation import judged
 from barograph.tune.hopeless import reason_to_give_up
 from barograph.tune.metric_values import MetricValues, curve_of
-from barograph.tune.options import check_objectives, completion_of, split_entries, stopping_of
+from barograph.tune.options import better_error, check_objectives, completion_of, split_entries, stopping_of
 from barograph.tune.spec import Objective
 from barograph.tune.trial import Origin, Trial
 from barograph.tune.trial_job import without_values
@@ -66,6 +66,9 @@ def test_arguments_of_a_parameter_that_does_not_apply_are_left_out() -> None:
 def test_a_plan_survives_the_store_and_refuses_nonsense() -> None:
     first = plan("train.py", patterns={"score": "score: (.*)"}, parallel=3)
     assert TrialPlan.from_json(first.to_json()) == first
+    assert TrialPlan.from_json({**first.to_json(), "later": 1}) == first
+    earlier = {name: value for name, value in first.to_json().items() if name not in ("directory", "packs")}
+    assert TrialPlan.from_json(earlier) == first
     for wrong in ({"parallel": 0}, {"confirm": 1}, {"summary": "mean"}, {"patterns": {"score": "score"}},
                   {"patterns": {"score": "("}}):
         with pytest.raises(TuneError):
@@ -179,3 +182,13 @@ def test_argparse_takes_every_number_for_a_value(value: float) -> None:
     parser.add_argument("--x", type=float)
     words = plan("train.py").job_spec("study-001", {"x": value}).words
     assert parser.parse_args(words[1:]).x == value
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("maximise", '"maximise" is not an option of a study. Did you mean "maximize"?'),
+    ("stop_rules", '"stop-rules" is not an option of a study. Did you mean "stop-rule"?'),
+    ("gpu", "as it was"),
+])
+def test_a_misspelled_entry_of_a_study_is_recognized(name: str, message: str) -> None:
+    error = UnknownName(f'"{name.replace("_", "-")}" is not an option of a job.' if name != "gpu" else "as it was")
+    assert str(better_error(error, {"command": ["train.py"], name: 1})) == message

@@ -15,7 +15,7 @@ from barograph.model.clock import ManualClock
 from barograph.web.app import application
 from barograph.web.indexing import Indexes
 from barograph.web.places import Places, Root
-from web_client import Client
+from web_client import Client, recorded
 
 _LONGEST_SECS = 600.0
 
@@ -95,6 +95,17 @@ def test_a_place_that_cannot_be_read_fails_at_first_and_later_says_why(slow: Slo
     indexes.catalog(place)
     until(lambda: indexes.of(place).failure != "")
     assert indexes.of(place).failure == "The bucket does not answer."
+
+
+def test_a_run_that_is_not_indexed_yet_is_asked_for_again(slow: Slow, tmp_path: Path) -> None:
+    recorded(tmp_path / "first", [1.0])
+    client = Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
+    indexing = client.get("/api/marks?run=0/first")
+    slow.may_end.set()
+    until(lambda: client.get("/api/marks?run=0/first").status != 503)
+
+    assert (indexing.status, "Try again" in indexing.json["error"]) == (503, True)
+    assert client.get("/api/marks?run=0/first").status == 404, "this catalog never gets the run"
 
 
 def test_a_defect_in_indexing_is_reported(slow: Slow, place: Root) -> None:

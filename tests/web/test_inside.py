@@ -6,11 +6,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.in_process import get_inside
 from barograph.web.saved import saved_answers
+from barograph.web.schema import schema_of
+from barograph.web.shapes import SHAPES
 from diary import Diary
 from probed import SAMPLES, probed
 from web_client import Client
@@ -83,3 +86,15 @@ def test_a_saved_page_has_what_the_tab_shows_first(client: Client) -> None:
     for name in ("inside?", "latent?", "sample?", "saliency?", "ridges?"):
         assert [url for url in about if url.startswith(name)], name
     assert "api/latent?run=0%2Fprobed&method=pca&fit=all&n=3" in found
+
+
+@pytest.mark.parametrize(("address", "name"), [
+    ("inside?run=0/probed", "Inside"), ("inside?run=0/plain", "Inside"), ("latent?run=0/probed", "Latent"),
+    ("sample?run=0/probed&sample=11", "ProbeSample"), ("saliency?run=0/probed&sample=11", "SaliencyOverTime"),
+    ("ridges?run=0/probed&key=weight:fc.weight", "Ridges"),
+])
+def test_an_answer_is_what_its_type_says(client: Client, address: str, name: str) -> None:
+    schema = {"$ref": f"#/$defs/{name}", "$defs": schema_of(SHAPES)["$defs"]}
+
+    assert [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(
+        client.get(f"/api/{address}").json)] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import time
@@ -156,8 +157,10 @@ class JobView:
         """Return why the first instance waits; from its heartbeat, or because the disk is too full to write one."""
         if waiting := str(heartbeat.get("waiting", "")):
             return waiting
-        is_full = isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES
-        return f"{NO_SPACE} Free some space ({self.store.url})." if is_full and heartbeat else ""
+        with contextlib.suppress(OSError):  # its directory was deleted
+            if isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
+                return f"{NO_SPACE} Free some space ({self.store.url})." if heartbeat else ""
+        return ""
 
     def _heartbeat(self) -> Mapping[str, Any]:
         """Return the heartbeat of the first instance; nothing before its first one."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.errors import UnknownName, nearest
 from barograph.measures.projection import neighbor_accuracy, neighbors, pca_axes, rotation
@@ -25,10 +26,7 @@ from barograph.model.probe import (
 from barograph.model.step import Mode
 from barograph.runs.reading.reader import RunReader
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 METHODS = ("pca", "tsne")
 FITS = ("all", "last", "each")

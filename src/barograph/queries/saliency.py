@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.errors import UnknownName, nearest
 from barograph.measures.pooling import is_image
@@ -16,9 +17,6 @@ from barograph.model.probe import PREDICTION, SALIENCY_METHODS, SALIENCY_SAMPLES
 from barograph.model.step import Mode
 from barograph.queries.latent import image_to_json, probe_input
 from barograph.runs.reading.reader import RunReader
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_MAPS = 12
 """Maps of one sample on a page; of more evaluations, evenly spaced ones are shown."""

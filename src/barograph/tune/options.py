@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from barograph.errors import TuneError, UnknownName, nearest
@@ -12,6 +13,7 @@ from barograph.tune.spec import Completion, Stopping
 
 DEFAULT_TRIALS = 20
 NO_RULE = "none"
+_ALIKE = 0.75
 OPTIONS = ("vary", "constraint", "maximize", "minimize", "metric", "value", "jobs", "parallel", "strategy", "seed",
            "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "convergence",
            "confirm", "name", "parent", "transfer")
@@ -44,6 +46,21 @@ def split_entries(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
         elif not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and _KINDS[name] is not bool):
             raise TuneError(f"{name.replace('_', '-')} is {value!r}, which has the wrong type.")
     return ours, {name: value for name, value in entries.items() if name not in OPTIONS}
+
+
+def better_error(error: UnknownName, entries: Mapping[str, Any]) -> UnknownName:
+    """Return the error of an unknown entry of tune.toml, with the option of a study that it resembles, if any.
+
+    Example:
+        >>> str(better_error(UnknownName('"maximise" is not an option of a job.'), {"maximise": "accuracy"}))
+        '"maximise" is not an option of a study. Did you mean "maximize"?'
+    """
+    for name in entries:
+        close = get_close_matches(name, OPTIONS, 1, _ALIKE)
+        if close and str(error).startswith(f'"{name.replace("_", "-")}" '):
+            shown = close[0].replace("_", "-")
+            return UnknownName(f'"{name.replace("_", "-")}" is not an option of a study. Did you mean "{shown}"?')
+    return error
 
 
 def space_of(vary: Mapping[str, Any] | Iterable[str], constraints: Iterable[str]) -> Space:

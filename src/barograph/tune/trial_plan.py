@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -110,14 +110,15 @@ class TrialPlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrialPlan:
-        """Return the plan from its `to_json`.
+        """Return the plan from its `to_json`; entries of later versions are ignored.
 
         Raises:
             TuneError: The study does not train with jobs.
         """
         if not is_plan(data):
             raise TuneError("The study tunes a Python function, not jobs. Continue it in Python.")
-        return cls(**{**data, "spec": spec_from_json(data["spec"])})
+        known = {item.name: data[item.name] for item in fields(cls) if item.name in data}
+        return cls(**{**known, "spec": spec_from_json(data["spec"])})
 
 
 def can_be_packed(spec: JobSpec) -> bool:

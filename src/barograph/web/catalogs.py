@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barograph.errors import UnknownItem, UnknownName
+from barograph.errors import CatalogUnavailable, UnknownItem, UnknownName
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.experiments.labels import run_at
@@ -45,11 +45,14 @@ class Catalogs:
         Raises:
             UnknownName: The key names no place below a root.
             UnknownItem: The catalog does not know the run yet.
-            CatalogError, StoreError: The catalog cannot be read.
+            CatalogError, StoreError: The catalog cannot be read, or has not been read completely.
         """
-        place = self._places.place_of(key)
-        catalog = self.at(int(key.partition("/")[0]))
+        place, number = self._places.place_of(key), int(key.partition("/")[0])
+        catalog = self.at(number)
         item = run_at(catalog, store_from_url(place).url)
+        if item is None and self.indexes.of(self._places.roots[number]).is_first:
+            raise CatalogUnavailable(f"The catalog is being read and does not have the run at {place} yet. Try again "
+                                     "in a minute.")
         if item is None:
             raise UnknownItem(f"The catalog does not have the run at {place}.")
         return catalog, item

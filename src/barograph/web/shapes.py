@@ -19,7 +19,9 @@ from barograph.queries.chart_names import ChartList, Tree
 from barograph.queries.classes import Classes
 from barograph.queries.distributions import Distribution
 from barograph.queries.heat import HeatMap
+from barograph.queries.latent import Latent, LatentFrame, ProbeSample
 from barograph.queries.layers import LayerRow
+from barograph.queries.learning_curves import LearningCurves
 from barograph.queries.machine import Gauge, StepTime
 from barograph.queries.output import WorkerOutput
 from barograph.queries.predictions import Residuals, Roc
@@ -27,7 +29,9 @@ from barograph.queries.problems import Problem
 from barograph.queries.recorded import RecordedSteps
 from barograph.queries.recording_cost import RecordingCost
 from barograph.queries.remedies import Remedy
+from barograph.queries.ridges import Ridges
 from barograph.queries.run_list import RunRow
+from barograph.queries.saliency import SaliencyMap, SaliencyOverTime
 from barograph.queries.step import StepAround, StepRow
 from barograph.queries.summary import ActionTaken
 from barograph.queries.tensor_history import ExponentMap
@@ -230,6 +234,25 @@ class StudyOfRun:
     trial: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SampleValues:
+    """An input of a sample, or its saliency map: its shape, and its values as a flat list."""
+
+    shape: tuple[int, ...]
+    values: tuple[Finite | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a run has about the inside of its model."""
+
+    evaluations: int
+    saliency_methods: tuple[str, ...]
+    saliency_samples: tuple[str, ...]
+    tensors: tuple[str, ...]
+    curves: LearningCurves
+
+
 SHAPES: Mapping[str, type | Shape] = {
     "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
     "Line": Shape(ChartLine, {
@@ -240,6 +263,16 @@ SHAPES: Mapping[str, type | Shape] = {
     "Band": Shape(Band, {"at": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
                          **dict.fromkeys(("mean", "error", "least", "greatest"), tuple[Finite | None, ...])}),
     "Bands": Bands, "Grouping": Grouping,
+    "SampleValues": SampleValues, "Inside": Inside,
+    "LearningCurves": Shape(LearningCurves, {"gaps": tuple[tuple[int, Finite, Finite], ...]}),
+    "LatentFrame": Shape(LatentFrame, {"points": tuple[Finite | None, ...],
+                                       "losses": tuple[Finite | None, ...] | None}),
+    "Latent": Shape(Latent, {"extent": tuple[Finite, ...]}),
+    "ProbeSample": Shape(ProbeSample, {"input": SampleValues | None}),
+    "SaliencyMap": Shape(SaliencyMap, {"shape": tuple[int, ...], "values": tuple[Finite | None, ...]}),
+    "SaliencyOverTime": Shape(SaliencyOverTime, {"input": SampleValues | None}),
+    "Ridges": Shape(Ridges, {"negative": tuple[tuple[Finite, ...], ...], "positive": tuple[tuple[Finite, ...], ...],
+                             "zeros": tuple[Finite, ...]}),
     "Recorded": Shape(RecordedSteps, {"shares": tuple[Finite | None, ...]}),
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,

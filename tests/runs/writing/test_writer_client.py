@@ -22,8 +22,8 @@ PATIENCE_SECS = 600.0
 
 
 class Process:
-    def wait(self, *_: Any) -> None:
-        """It is gone at once."""
+    def wait(self, *_: Any) -> int:
+        return 0
 
     def kill(self) -> None:
         """It is."""
@@ -121,6 +121,22 @@ def test_a_writing_process_begun_anew_is_told_every_series_again() -> None:
         line.log("a", 1.0, 1, Mode.TRAIN, 0.0)
         second.wait_until(lambda: second.points == 1)
     assert [series.key.path for item in second.got if isinstance(item, Delivery) for series in item.new_series] == ["a"]
+
+
+def test_a_writer_process_that_needs_longer_to_end_is_left_without_a_warning() -> None:
+    class Slow(Process):
+        left = 0
+
+        def wait(self, *_: Any) -> Any:
+            return None
+
+        def let_go(self) -> None:
+            self.left += 1
+
+    far, slow = FarEnd(), Slow()
+    with line_to(far, start=lambda: (slow, far)):
+        assert slow.left == 0
+    assert slow.left == 1
 
 
 def test_records_are_handed_over_though_it_cannot_be_told_how_training_goes(make_records: MakeRecords) -> None:

@@ -14,7 +14,7 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.errors import BarographError
+from barograph.errors import BarographError, UnknownName
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
@@ -22,7 +22,7 @@ from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
-from barograph.tune.options import OPTIONS, check_objectives, space_of, split_entries
+from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
 from barograph.tune.overview import best_of, best_trial, state_of
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
@@ -146,7 +146,11 @@ def _described(typed: Mapping[str, Any]) -> tuple[dict[str, Any], JobSpec]:
     given = {name: typed[name] for name in OPTIONS if name in typed and typed[name] not in (None, [], ())}
     if "metric" in given:
         given["metric"] = pairs(given["metric"], "--metric")
-    spec = spec_of({**typed, "command": words, "name": None, "to": None, "experiment": None, "trial": None}, entries)
+    of_job = {**typed, "command": words, "name": None, "to": None, "experiment": None, "trial": None}
+    try:
+        spec = spec_of(of_job, entries)
+    except UnknownName as error:
+        raise better_error(error, entries or {}) from error
     options["cpus_given"] = typed["cpus"] is not None or "cpus" in (entries or {})
     return {**options, **given}, spec
 

@@ -393,7 +393,8 @@ class WriterClient(RecordWriter):
         while self._reply is None and self._line.poll(max(0.0, deadline - time.monotonic())):
             self._hear()
         # It may be waiting for an unresponsive store; it exits on its own.
-        self._process.wait(_MARGIN_SECS)
+        if self._process.wait(_MARGIN_SECS) is None:
+            self._process.let_go()
 
 
 class _Line(Connection):

@@ -12,6 +12,8 @@ export class Asked<T> {
   loading = $state(false);
 }
 
+const RETRY_MS = 3000;
+
 /**
  * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs or its study change, and every
  * `everyMs` milliseconds. `later`: the question is slow and not urgent, and waits for the others of the page.
@@ -52,9 +54,11 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
         tookMs = performance.now() - began;
         if (!aborting.signal.aborted) asked.loading = false;
       }
-      if (!everyMs || savedMs !== null || aborting.signal.aborted) return;
+      // The server asks for another try: its catalog is being read or migrated.
+      const pauseMs = everyMs || (asked.status === 503 ? RETRY_MS : 0);
+      if (!pauseMs || savedMs !== null || aborting.signal.aborted) return;
       if (again) soon();
-      else timer = setTimeout(() => void once(), document.hidden ? everyMs * 5 : everyMs);
+      else timer = setTimeout(() => void once(), document.hidden ? pauseMs * 5 : pauseMs);
     };
     /** At once after a pause, and never more than a third of the time. */
     const soon = (): void => {

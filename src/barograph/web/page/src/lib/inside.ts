@@ -1,20 +1,8 @@
 /** What the page asks about the inside of a model. */
-import type { Line, Value } from "./types";
-
-export type Values = { shape: number[]; values: (number | null)[] };
-export type Curves = {
-  training: Line | null; validation: Line | null; gaps: [number, number, number][]; diagnosis: string; text: string; remedy: string;
-  findings: string[]; best_step: number | null;
-};
-export type Overview = { evaluations: number; saliency_methods: string[]; saliency_samples: string[]; tensors: string[]; curves: Curves };
-export type Frame = { step: number; points: (number | null)[]; predictions: Value[] | null; losses: (number | null)[] | null; neighbor_accuracy: Value; accuracy: Value };
-export type Latent = {
-  layer: string; features: number; method: string; fit: string; explained: [Value, Value]; samples: string[]; samples_left_out: number; targets: number[] | null;
-  is_classes: boolean; evaluations: number; extent: number[]; frames: Frame[];
-};
-export type Sample = { sample: string; target: Value; input: Values | null; steps: number[]; predictions: Value[]; losses: Value[]; neighbors: string[] };
-export type Saliency = { sample: string; method: string; methods: string[]; input: Values | null; is_image: boolean; maps: ({ step: number; prediction: Value } & Values)[] };
-export type RidgeRows = { key: string; steps: number[]; exponents: number[]; negative: number[][]; positive: number[][]; zeros: number[]; nonfinite: number[]; means: Value[]; stds: Value[] };
+export type {
+  Inside as Overview, Latent, LatentFrame as Frame, LearningCurves as Curves, ProbeSample as Sample, Ridges as RidgeRows, SaliencyOverTime as Saliency,
+  SampleValues as Values,
+} from "./types";
 
 export const METHOD_NAMES: Record<string, string> = {
   "gradient-input": "Gradient × input", smoothgrad: "SmoothGrad", "integrated-gradients": "Integrated gradients",

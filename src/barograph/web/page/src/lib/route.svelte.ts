@@ -2,7 +2,11 @@
 
 export type Route = { page: string; path: string; query: URLSearchParams };
 
+/** The part of the address that `read` read last. */
+let known = "";
+
 function read(): Route {
+  known = location.hash;
   const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const [page = "", ...rest] = path.split("/");
   return { page: page || "now", path: rest.map(decodeURIComponent).join("/"), query: new URLSearchParams(query) };
@@ -10,7 +14,9 @@ function read(): Route {
 
 export const address = $state({ now: read() });
 
-addEventListener("hashchange", () => (address.now = read()));
+addEventListener("hashchange", () => {
+  if (location.hash !== known) address.now = read();
+});
 
 /** Begin at an address, unless the page was opened at one. */
 export function startAt(hash: string): void {

@@ -346,6 +346,15 @@ export type Improvement = {
   value: Value;
 };
 
+/** What a run has about the inside of its model. */
+export type Inside = {
+  evaluations: number;
+  saliency_methods: string[];
+  saliency_samples: string[];
+  tensors: string[];
+  curves: LearningCurves;
+};
+
 /** One job. */
 export type Job = {
   name: string;
@@ -373,6 +382,32 @@ export type Job = {
   is_over: boolean;
 };
 
+/** The latent space over the training. */
+export type Latent = {
+  layer: string;
+  features: number;
+  method: string;
+  fit: string;
+  explained: [Value, Value];
+  samples: string[];
+  samples_left_out: number;
+  targets: Value[] | null;
+  is_classes: boolean;
+  evaluations: number;
+  frames: LatentFrame[];
+  extent: number[];
+};
+
+/** Points of one evaluation. */
+export type LatentFrame = {
+  step: number;
+  points: (number | null)[];
+  predictions: Value[] | null;
+  losses: (number | null)[] | null;
+  neighbor_accuracy: Value;
+  accuracy: Value;
+};
+
 /** One layer at the last steps that recorded it. */
 export type Layer = {
   path: string;
@@ -381,6 +416,18 @@ export type Layer = {
   gradient_norms: Trend;
   findings: string[];
   class: string;
+};
+
+/** Training and validation loss of a run, and their diagnosis. */
+export type LearningCurves = {
+  training: Line | null;
+  validation: Line | null;
+  gaps: [number, number, number][];
+  diagnosis: string;
+  text: string;
+  remedy: string;
+  findings: string[];
+  best_step: number | null;
 };
 
 /** A part of the code that was not recorded. */
@@ -490,6 +537,17 @@ export type ParameterInfo = {
 /** What a job is doing. */
 export type Phase = "queued" | "running" | "stopping" | "finished" | "failed" | "stopped";
 
+/** One sample of the probe. */
+export type ProbeSample = {
+  sample: string;
+  target: Value;
+  input: SampleValues | null;
+  steps: number[];
+  predictions: Value[];
+  losses: Value[];
+  neighbors: string[];
+};
+
 /** One thing that is wrong with a run. */
 export type Problem = {
   title: string;
@@ -559,6 +617,19 @@ export type Residuals = {
   counts: number[];
   predictions: Value[];
   residuals: Value[];
+};
+
+/** The distribution of a tensor over the steps. */
+export type Ridges = {
+  key: string;
+  steps: number[];
+  exponents: number[];
+  negative: number[][];
+  positive: number[][];
+  zeros: number[];
+  nonfinite: number[];
+  means: Value[];
+  stds: Value[];
 };
 
 /** ROC curve of a class. */
@@ -659,6 +730,30 @@ export type Runs = {
   runs: RunRow[];
   roots: string[];
   problems: unknown[];
+};
+
+/** The map of one sample at one evaluation. */
+export type SaliencyMap = {
+  step: number;
+  prediction: Value;
+  values: (number | null)[];
+  shape: number[];
+};
+
+/** The maps of one sample over the training. */
+export type SaliencyOverTime = {
+  sample: string;
+  method: string;
+  methods: string[];
+  input: SampleValues | null;
+  is_image: boolean;
+  maps: SaliencyMap[];
+};
+
+/** An input of a sample, or its saliency map: its shape, and its values as a flat list. */
+export type SampleValues = {
+  shape: number[];
+  values: (number | null)[];
 };
 
 /** A page of the runs that match a search. */
