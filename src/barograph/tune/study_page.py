@@ -146,9 +146,9 @@ def _importance(study: StudyOverview) -> Markup | None:
             for one in study.importance]
     titles = ("parameter", "", "share", "in the best fifth")
     heads = element("tr", [element("th", text, scope="col") for text in titles])
-    return element("table", element("caption", "How much the values of the best fifth of the trials differ from those "
-                                               "of all (PED-ANOVA)"),
-                   element("thead", heads), element("tbody", rows), class_="bars")
+    caption = "How much the values of the best fifth of the trials differ from those of all (PED-ANOVA)"
+    return element("div", element("table", element("caption", caption), element("thead", heads), element("tbody", rows),
+                                  class_="bars"), class_="scroll", tabindex=0)
 
 
 def _range(low: float | None, high: float | None, values: Sequence[tuple[Value, int]]) -> str:
