@@ -65,11 +65,12 @@ const kindOf = (wanted: Wanted): string => JSON.stringify({ ...wanted, names: []
 async function request(part: Waiting[]): Promise<void> {
   const { runs, points, x, from, to, logx, smooth, statistic } = part[0]!.wanted;
   const names = [...new Set(part.flatMap(({ wanted }) => wanted.names))];
-  const stopping = new AbortController();
+  const stopping = new AbortController(), over = new AbortController();
   for (const { signal } of part) {
+    // A live chart asks with one signal as long as it is near, which would keep every answer in memory.
     signal.addEventListener("abort", () => {
       if (part.every(({ signal }) => signal.aborted)) stopping.abort();
-    });
+    }, { signal: over.signal });
   }
   underWay += 1;
   try {
@@ -89,6 +90,8 @@ async function request(part: Waiting[]): Promise<void> {
     }
   } catch (error) {
     for (const { failed } of part) failed(error);
+  } finally {
+    over.abort();
   }
 }
 

@@ -1,0 +1,67 @@
+"""A tab that stays open for a day beside a training: it keeps up, and its memory does not grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from barograph.store.urls import store_from_url
+from barograph.web.app import application
+from chromium import Tab, needs_chromium, playwright, served
+from chromium import browser as browser
+from diary import Diary
+
+_ANNOUNCEMENTS = 60
+_A_DAY_MS = 24 * 3600 * 1000
+_MOST_GROWTH = 10_000
+"""Bytes of an announcement. An answer that is kept for each takes 19,000."""
+
+
+@needs_chromium
+def test_memory_does_not_grow_with_announcements_and_new_steps_are_shown(
+    tmp_path: Path, browser: Any
+) -> None:
+    diary = Diary("live", store_from_url(str(tmp_path / "runs" / "live")))
+    for number in range(400):
+        diary.step(number, {"loss:total": 3.0 + number / 7, "scalar:acc": number / 9})
+    diary.publish()
+    with served(application([str(tmp_path / "runs")], hosts=["127.0.0.1"])) as url:
+        tab = Tab(browser)
+        asked: list[str] = []
+        sockets: list[Any] = []
+        tab.page.route_web_socket("**/api/changes", lambda socket: sockets.append(socket))
+        tab.page.on("requestfinished", lambda request: asked.append(request.url) if "/api/lines" in request.url else 0)
+        tab.page.clock.install()
+        page = tab.open(f"{url}#/run/0/live?tab=charts")
+        playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+        tab.until(lambda: bool(sockets))
+
+        def announce(times: int) -> None:
+            for _ in range(times):
+                before = len(asked)
+                page.clock.fast_forward(_A_DAY_MS // _ANNOUNCEMENTS // 2)
+                sockets[-1].send('{"0/live": "changed"}')
+                page.clock.run_for(1000)
+                tab.until(lambda: len(asked) > before, "the question after an announcement")  # noqa: B023
+
+        announce(_ANNOUNCEMENTS // 3)
+        start = _heap(tab)
+        announce(_ANNOUNCEMENTS)
+        assert (_heap(tab) - start) / _ANNOUNCEMENTS < _MOST_GROWTH
+
+        diary.step(400, {"loss:total": 3.5, "scalar:acc": 0.5})
+        diary.publish()
+        announce(1)
+        playwright.expect(page.get_by_text("401 steps", exact=True)).to_be_visible()
+        assert tab.complaints == []
+        tab.context.close()
+
+
+def _heap(tab: Tab) -> float:
+    session = tab.context.new_cdp_session(tab.page)
+    session.send("Performance.enable")
+    session.send("HeapProfiler.enable")
+    session.send("HeapProfiler.collectGarbage")
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    session.detach()
+    return float(next(item["value"] for item in metrics if item["name"] == "JSHeapUsedSize"))
