@@ -27,6 +27,10 @@ from barograph.machine.marked import kill_marked, marked_processes, program_of
 from barograph.tune.study import Study
 from journeys.conftest import Desk, Ended
 
+NAME = f"run-{os.getpid()}"
+"""Of the jobs: tests of another process may run jobs on this machine, too."""
+MARK = f"{NAME}@"
+
 WAITING = """
 import sys, time
 from pathlib import Path
@@ -99,10 +103,10 @@ class Place:
     nodes_home: Path
 
     def submit(self, *words: str | Path) -> Ended:
-        return self.desk.end(self.desk.start("barograph", "submit", "--engine", "ray", "--to", "run", *words))
+        return self.desk.end(self.desk.start("barograph", "submit", "--engine", "ray", "--to", NAME, *words))
 
     def view(self) -> JobView:
-        return view_of("run", self._home)
+        return view_of(NAME, self._home)
 
     def state(self) -> JobState:
         return self.view().refresh()
@@ -122,11 +126,14 @@ class Place:
         state = self.wait_until(lambda state: state.phase.is_over, "the job ended")
         assert state.phase == phase, state.reason
         self.desk.wait_until(lambda: all(record.over for record in self._home.all()), "the job was closed")
-        assert ray.util.list_named_actors(all_namespaces=True) == []
-        assert {group["state"] for group in ray.util.placement_group_table().values()} <= {"REMOVED"}
-        assert list((self.nodes_home / "ray").glob("*")) == []
-        assert marked_processes("BAROGRAPH_INSTANCE", "run@") == []
+        self.desk.wait_until(lambda: not self.left(), "nothing of the job is left")
         return state
+
+    def left(self) -> list[Any]:
+        """Return what the cluster still has of the job."""
+        groups = [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
+        return [*ray.util.list_named_actors(all_namespaces=True), *groups, *(self.nodes_home / "ray").glob("*"),
+                *marked_processes("BAROGRAPH_INSTANCE", MARK)]
 
     def controllers(self) -> list[psutil.Process]:
         return [process for process in psutil.process_iter(["cmdline"])
@@ -191,7 +198,7 @@ def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: P
     assert "[None, 'here', '0'] 17 1" in done.text
     assert place.finish().exit_code == 0
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
-    for file in (*logs.rglob("*"), *(place.desk.folder / "run").rglob("*")):
+    for file in (*logs.rglob("*"), *(place.desk.folder / NAME).rglob("*")):
         assert not file.is_file() or b"secret-8341" not in file.read_bytes(), file
 
 
@@ -207,7 +214,7 @@ def test_a_job_that_never_fits_is_refused_with_what_there_is(
     done = place.submit(*options, "empty.py")
     assert done.code != 0
     assert reason in done.err
-    assert not (place.desk.folder / "run").exists()
+    assert not (place.desk.folder / NAME).exists()
 
 
 def test_a_job_without_its_cluster_is_refused(place: Place) -> None:
@@ -222,7 +229,7 @@ def test_two_instances_train_together_and_resume_after_one_agent_was_killed(plac
     options = ("--instances", "2", "--checkpoint-every", "every=3")
     assert place.submit(*options, "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "both trained")
-    agent = next(pid for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")
+    agent = next(pid for pid in marked_processes("BAROGRAPH_INSTANCE", MARK)
                  if (program := program_of(pid)) and {"barograph.jobs.agent", "1"} <= set(program.arguments))
     os.kill(agent, signal.SIGKILL)
     state = place.finish()
@@ -254,7 +261,7 @@ def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -
     for process in place.controllers():
         process.kill()
         process.wait(600)
-    assert "run" in place.desk.end(place.desk.start("barograph", "jobs")).text
+    assert NAME in place.desk.end(place.desk.start("barograph", "jobs")).text
     state = place.finish()
     assert (state.attempt, state.interruptions) == (0, 0)
     assert not (place.desk.folder / "started-1").exists()
@@ -295,7 +302,7 @@ def test_a_job_that_waits_for_capacity_says_so_and_is_stopped(place: Place) -> N
     assert place.submit("wait.py", place.desk.folder).code == 0
     place.wait_until(lambda state: state.reason == "Waits for 1 instance with 1 CPU of the Ray cluster; 0 CPUs were "
                                                    "free.", "it waits with a reason")
-    assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
+    assert place.desk.end(place.desk.start("barograph", "stop", NAME)).code == 0
     assert place.wait_until(lambda state: state.phase.is_over, "the job ended").phase == "stopped"
     (place.desk.folder / "go").touch()
     place.end("stopped")
@@ -362,7 +369,7 @@ def test_a_cluster_that_demands_a_token_says_so_and_takes_the_right_one(desk: De
         "RAY_ADDRESS": f"127.0.0.1:{port}", "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0",
         "BAROGRAPH_HOME": str(desk.folder / "home")}
     desk.write("empty.py", "")
-    words = ("submit", "--engine", "ray", "--to", "run", "--wait", "empty.py")
+    words = ("submit", "--engine", "ray", "--to", NAME, "--wait", "empty.py")
     try:
         desk.environment |= {"RAY_AUTH_TOKEN": token, "BAROGRAPH_TEST_HEAD": mark}
         head = desk.python("-m", "ray.scripts.scripts", "start", "--head", "--port", str(port), "--num-cpus",
@@ -386,8 +393,8 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
     assert "has room for 2" in place.submit("--cluster", "cluster.yaml", "--instances", "3", "wait.py", ".").err
     assert place.submit("--cluster", "cluster.yaml", "wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
-    assert marked_processes("BAROGRAPH_CLUSTER", "run@")
-    address = (place.desk.folder / "home" / "clusters" / "run" / "address").read_text()
+    assert marked_processes("BAROGRAPH_CLUSTER", MARK)
+    address = (place.desk.folder / "home" / "clusters" / NAME / "address").read_text()
     place.desk.environment["RAY_ADDRESS"] = address
     assert f"no node of the Ray cluster at {address} with its autoscaler has that. The largest: 1 CPU." in \
         place.submit("--cpus", "2", "wait.py", ".").err
@@ -396,7 +403,7 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
         process.wait(600)
     assert place.desk.end(place.desk.start("barograph", "jobs")).code == 0
     assert place.finish().interruptions == 0
-    assert marked_processes("BAROGRAPH_CLUSTER", "run@") == []
+    assert marked_processes("BAROGRAPH_CLUSTER", MARK) == []
     assert list((place.desk.folder / "home" / "clusters").iterdir()) == []
 
 
@@ -410,7 +417,7 @@ def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
     state = place.finish()
     assert state.interruptions == 1
     assert state.handles[0]["node"] != lost
-    events = b"".join(path.read_bytes() for path in (place.desk.folder / "run" / "job" / "events").iterdir())
+    events = b"".join(path.read_bytes() for path in (place.desk.folder / NAME / "job" / "events").iterdir())
     assert b"The instance was lost. Its node left the Ray cluster." in events
     place.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
 
@@ -434,5 +441,5 @@ def test_a_job_is_stopped(place: Place) -> None:
     place.desk.write("wait.py", WAITING)
     assert place.submit("wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
-    assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
+    assert place.desk.end(place.desk.start("barograph", "stop", NAME)).code == 0
     assert place.end("stopped").stop == "requested by the user"
