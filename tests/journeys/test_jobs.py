@@ -216,7 +216,7 @@ def test_a_job_whose_files_are_gone_is_forgotten_and_leaves_its_place_to_the_nex
     assert report(jobs, gone)["reason"].startswith("Its files are gone. To forget the job:  barograph stop gone (")
     stopped = jobs.end(jobs.start("barograph", "stop", gone))
     assert (stopped.code, stopped.text) == (
-        0, "The files of gone are gone. Its processes are ended, and it is no longer listed.\n")
+        0, "The files of gone are gone. Barograph ends its processes and no longer lists it.\n")
     assert wait(jobs, after)[0] == 0
     jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
 

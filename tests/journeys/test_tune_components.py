@@ -110,7 +110,7 @@ def test_a_study_is_interrupted_resumed_and_stopped_from_another_shell(jobs: Any
     tuner.send_signal(signal.SIGINT)
     interrupted = jobs.end(tuner)
     assert interrupted.code == 130
-    assert "the study continues with  barograph tune resume long" in interrupted.err
+    assert "to continue the study:  barograph tune resume long" in interrupted.err
     tuner = jobs.start("barograph", "tune", "resume", "long", stderr=subprocess.PIPE)
     jobs.read_until(tuner.stderr, b"trial 1 started")
     said = jobs.end(jobs.start("barograph", "tune", "stop", "long"))

@@ -129,7 +129,7 @@ def test_a_confirmation_and_damaged_events_are_told(tmp_path: Path) -> None:
 
     assert found.confirmation is not None
     assert found.confirmation.sentence.startswith("trial 0 is better than trial 1")
-    assert found.problems == ("1 event is damaged. Trials that they describe may be missing or look unfinished.",)
+    assert found.problems == ("1 event is damaged. Its trial may be missing or look unfinished.",)
     assert found.trials[1].state is TrialState.RUNNING
 
 

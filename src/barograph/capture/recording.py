@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _current: Recording | None = None
 
-NO_PROBE = "the probe: for PyTorch and Keras; in JAX, call barograph.jax.probe at each evaluation"
+NO_PROBE = "the probe: PyTorch and Keras only; in JAX, call barograph.jax.probe at each evaluation"
 
 
 class Recording:
@@ -212,7 +212,7 @@ class Recording:
         for integration in observing:
             try:
                 integration.observe(settings, given)
-            except SettingsError as error:  # samples of one framework are none for another
+            except SettingsError as error:  # samples of one framework may be invalid in another
                 refused.append(error)
         if refused and len(refused) == len(observing):
             raise refused[0]

@@ -100,12 +100,12 @@ def stopping_of(options: Mapping[str, Any]) -> Stopping:
 
 
 def check_objectives(options: Mapping[str, Any]) -> None:
-    """Raise `TuneError` unless something varies, there is a metric to optimize, and patterns are of such metrics."""
+    """Raise `TuneError` unless a parameter varies, a metric is optimized, and each pattern names such a metric."""
     names = [*(options.get("maximize") or ()), *(options.get("minimize") or ())]
     if not names:
         raise TuneError("A study needs a metric to optimize: --maximize METRIC or --minimize METRIC.")
     if not options.get("vary"):
-        raise TuneError("A study needs a parameter that varies: --vary lr=1e-4..1:log, for example.")
+        raise TuneError("No parameter varies. Add one, for example --vary lr=1e-4..1:log.")
     for name in options.get("metric") or ():
         if name not in names:
             raise UnknownName(f'"{name}" has a regular expression, but is not optimized. {nearest(name, names)}')

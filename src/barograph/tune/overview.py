@@ -31,7 +31,7 @@ class StudyRow:
         name: Its name.
         state: "running", "finished" or "stopped"; "unreadable" if `problem` says why it cannot be read.
         objectives: What it optimizes, such as "maximize accuracy".
-        strategy: Strategy that was asked for.
+        strategy: Requested strategy.
         trials, finished, running: Number of trials, and of those in that state.
         limit: Number of trials after which it ends; None if no number was given.
         best: Best value of the first objective; NaN if no trial finished.
@@ -86,9 +86,9 @@ class TrialInfo:
         parameters: Name to value.
         values: One for each objective; empty if it has none.
         reason: Why it was stopped or failed.
-        cause: Who stopped it: "rule", "finding" or "user"; None if it was not stopped.
+        cause: What stopped it: "rule", "finding" or "user"; None if it was not stopped.
         proposer: What proposed its parameters, such as "gp".
-        why: Why these, one sentence.
+        why: Why it proposed them, one sentence.
         job: Name of its job; "" if it has none.
         started_secs, ended_secs: Time since the first trial started; `ended_secs` is None while it runs.
         cost: Its cost.
@@ -167,9 +167,9 @@ class StudyOverview:
         over: Why no more trials are started; "" if there may be more.
         verdict: What it found, one sentence.
         objectives: What it optimizes.
-        strategy, seed: How it searches.
+        strategy, seed: Strategy and seed of the search.
         limit: Number of trials after which it ends; None if no number was given.
-        secs: Time that processes have spent with it.
+        secs: Time that processes have worked on it, in seconds.
         started_unix: When its first trial started; NaN if none did.
         cost: Sum of the costs of its trials.
         about: Which strategies were used and why, one sentence each.
@@ -181,7 +181,7 @@ class StudyOverview:
         best_by_trial, best_by_time: Improvements in the order of numbers, and in the order in which trials ended.
         importance: Parameters, the most important first; empty with few trials.
         hopeless: Parts of the space where every trial failed for one reason.
-        front: Numbers of the trials that no other beats in all objectives.
+        front: Numbers of the trials that no other trial dominates.
         confirmation: Whether the best trial is better than the next; None if it was not repeated.
     """
 
@@ -327,8 +327,9 @@ def parameter_value(trial: TrialInfo, name: str) -> str:
 def _problems(study: Study) -> tuple[str, ...]:
     if not study.damaged:
         return ()
-    events = "1 event is" if study.damaged == 1 else f"{study.damaged:,} events are"
-    return (f"{events} damaged. Trials that they describe may be missing or look unfinished.",)
+    if study.damaged == 1:
+        return ("1 event is damaged. Its trial may be missing or look unfinished.",)
+    return (f"{study.damaged:,} events are damaged. Their trials may be missing or look unfinished.",)
 
 
 def _parameter(parameter: Parameter) -> ParameterInfo:

@@ -194,7 +194,7 @@ def _trials(study: StudyOverview) -> Markup:
     columns = 2 + len(study.objectives)
     numeric = [columns + at for at, one in enumerate(study.parameters)
                if not any(isinstance(choice, str | bool) for choice in one.choices)]
-    caption = "All trials, the best and then the newest first" if rest <= 0 else (
+    caption = "All trials: the best, then the newest first" if rest <= 0 else (
         f"The best trial and the {_MOST_ROWS - 1} newest; {rest:,} more with --json")
     return table(caption, heads, rows, numbers=0,
                  right=[*range(2, columns), *numeric, columns + len(study.parameters)])

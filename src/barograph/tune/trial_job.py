@@ -168,7 +168,7 @@ class TrialJob:
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
-        hint = f"If the script prints it, name it in a regular expression: --metric '{name}={name}: ([0-9.]+)'"
+        hint = f"If the script prints it, pass a regular expression: --metric '{name}={name}: ([0-9.]+)'"
         known = recorded_names(self._run)
         if not known:
             return f"{name} was never reported: the run recorded no metric. {hint}"

@@ -51,8 +51,8 @@ class Catalogs:
         catalog = self.at(number)
         item = run_at(catalog, store_from_url(place).url)
         if item is None and self.indexes.of(self._places.roots[number]).is_first:
-            raise CatalogUnavailable(f"The catalog is being read and does not have the run at {place} yet. Try again "
-                                     "in a minute.")
+            raise CatalogUnavailable("Barograph is still reading the catalog, and this run is not in it yet. Try again "
+                                     f"in a minute ({place}).")
         if item is None:
             raise UnknownItem(f"The catalog does not have the run at {place}.")
         return catalog, item

@@ -51,7 +51,7 @@ def test_a_study_that_ends_by_an_error_says_how_to_continue(
     monkeypatch.setattr(Tuner, "run", full)
     with pytest.raises(StoreFull):
         resume_named("digits", jobs=None, parallel=None, as_json=False)
-    assert "the study continues with  barograph tune resume digits" in capsys.readouterr().err
+    assert "to continue the study:  barograph tune resume digits" in capsys.readouterr().err
 
 
 def test_a_reason_of_several_lines_takes_one_line_of_the_table(

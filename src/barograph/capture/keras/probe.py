@@ -62,7 +62,7 @@ class KerasProbe:
         if not self._is_given and not probe.chosen:
             if not _is_array(data):
                 self._say("samples", f"the probe: the evaluation data is {type(data).__name__}, which cannot be read "
-                          "twice without a change; pass samples with attach(probe=(inputs, targets))")
+                          "twice without changing the training; pass samples with attach(probe=(inputs, targets))")
                 return
             probe.choose(data, targets)
         self._model = model
@@ -87,7 +87,7 @@ def explained(model: Any, inputs: Any, classes: Any, method: str) -> NDArray[Any
 
 
 class _KerasModel:
-    """A Keras model in an evaluation. Variables and seeds stay as they are: its calls have no state.
+    """A Keras model in an evaluation. Its calls are stateless, so variables and seeds stay unchanged.
 
     Args:
         model: The model.
@@ -138,7 +138,7 @@ class _KerasModel:
 
     @contextlib.contextmanager
     def _watching(self, seen: list[tuple[str, Any]]) -> Iterator[None]:
-        """Note what the layer gets or returns while the model is called."""
+        """Note the inputs or outputs of the layer while the model is called."""
         names = KerasNames(self._model).layers
         watched = []
         try:

@@ -9,8 +9,8 @@ import typer
 
 def command(
     action: Annotated[
-        str | None, typer.Argument(metavar="adopt", help="adopt: take over the jobs of a killed controller, and "
-                                                           "list nothing.")
+        str | None, typer.Argument(metavar="adopt", help="adopt: take over the jobs of a killed controller "
+                                                           "instead of listing jobs.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List all jobs. Default: the newest 30.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -46,17 +46,17 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
 
 
 def adopt(*, as_json: bool) -> None:
-    """Start a controller for the open jobs of this user if theirs was killed, and say so."""
+    """Start a controller for this user's open jobs if theirs was killed, and print the jobs that it manages."""
     home, printer = JobsHome(), Printer()
     names = [record.name for record in home.all() if not record.over]
     is_new = ensure_controller(home)
     if as_json:
         printer.json({"jobs": names, "started": is_new})
     elif not names:
-        printer.line("No open jobs." if not is_new else "No open jobs. What killed ones left is being removed.")
+        printer.line("No open jobs." if not is_new else "No open jobs. Removing what killed jobs left behind.")
     else:
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        printer.line(f"{'A new controller' if is_new else 'The controller runs and'} manages "
+        printer.line(f"{'A new' if is_new else 'The running'} controller manages "
                      f"{count(len(names), 'job')}: {', '.join(names[:_NAMED])}{more}")
 
 

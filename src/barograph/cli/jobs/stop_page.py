@@ -13,7 +13,7 @@ from barograph.jobs.keeping import end_keeping
 
 
 def stop(job: str, *, wait: bool, as_json: bool) -> None:
-    """Ask a job to stop, and print that. A job whose files are gone is forgotten.
+    """Ask a job to stop, or forget a job whose files are gone, and print which.
 
     Raises:
         UnknownJob, NotARun: The job does not exist.
@@ -31,7 +31,7 @@ def stop(job: str, *, wait: bool, as_json: bool) -> None:
         if as_json:
             Printer().json({"name": name, "forgotten": True})
         else:
-            Printer().line(f"The files of {name} are gone. Its processes are ended, and it is no longer listed.")
+            Printer().line(f"The files of {name} are gone. Barograph ends its processes and no longer lists it.")
         return
     report = view.report()
     if report.is_over and end_keeping(home, report.name):

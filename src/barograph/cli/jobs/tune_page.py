@@ -178,8 +178,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
 
 
 def _say_how_to_continue(name: str) -> None:
-    _say(f"the study continues with  barograph tune resume {name}\n"
-         f"  its running jobs continue; to stop them:  barograph tune stop {name}")
+    _say(f"to continue the study:  barograph tune resume {name}\n"
+         f"  its jobs keep running; to stop them:  barograph tune stop {name}")
 
 
 def _say(text: str) -> None:
