@@ -102,7 +102,7 @@ def pictures(names: list[str], folder: Path | None) -> Iterator[tuple[str, str, 
 
 
 def recorded(browser: Any, url: str, scheme: str, size: dict[str, int], complaints: list[str], *, whole: bool) -> bytes:
-    """Return a picture of a page, and note what its console says and whether it is wider than the window."""
+    """Return a picture of a page, and note messages of its console and whether it is wider than the window."""
     context = browser.new_context(viewport=size, color_scheme=scheme)
     page = context.new_page()
     page.on("console", lambda message: complaints.append(f"{url}: {message.text}"))

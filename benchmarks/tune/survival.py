@@ -50,7 +50,7 @@ print(f"score: {{1 - (float(x) - 0.5) ** 2}}", flush=True)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a study.
+    """Trials of a study, and what went wrong with them.
 
     Attributes:
         trials: Number of its trials.

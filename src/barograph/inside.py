@@ -107,12 +107,12 @@ def saliency(run: Any, identity: str, *, method: str = "", most_maps: int = _sal
 def explain(
     model: Any, inputs: Any, classes: Any = None, *, method: str = "integrated-gradients"
 ) -> NDArray[np.float32]:
-    """Return saliency maps of any samples, of a model in memory: one loaded from a checkpoint, for example.
+    """Return saliency maps of any samples for a model in memory, such as one loaded from a checkpoint.
 
     The model is called in eval mode. Its weights, gradients and modes, and all random generators, stay as they are.
 
     Args:
-        model: PyTorch module, Keras model, or function of JAX that returns one row of class scores per sample.
+        model: PyTorch module, Keras model, or JAX function that returns one row of class scores per sample.
         inputs: Samples, floating-point: a tensor on the device of the model, or an array.
         classes: Class of each sample whose score is explained. None: the predicted one.
         method: "gradient-input", "smoothgrad" or "integrated-gradients".

@@ -115,7 +115,7 @@ def predictions(labels: Any, predictions: Any, name: str = "predictions") -> Non
 
 
 def probe(model: Callable[[Any], Any], inputs: Any, targets: Any = None) -> None:
-    """Store what a model returns for a fixed set of samples: call it at each evaluation, with the same samples.
+    """Record outputs of a model for a fixed set of samples. Call it at each evaluation, with the same samples.
 
     Latent space, saliency maps and results of single samples come from it. Without an active run it does nothing.
 
@@ -127,7 +127,7 @@ def probe(model: Callable[[Any], Any], inputs: Any, targets: Any = None) -> None
         targets: One class number, one-hot row or number per sample; None: unknown.
 
     Raises:
-        SettingsError: The inputs are no array with a row per sample.
+        SettingsError: The inputs are not an array with a row per sample.
     """
     recording = recording_now()
     if recording is not None:

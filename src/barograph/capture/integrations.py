@@ -47,7 +47,7 @@ class Listening(Protocol):
 
     @property
     def observed(self) -> tuple[ProbeSettings | None, Any]:
-        """The probe: its settings, None for no probe; and the samples of the script, None for those of evaluations."""
+        """Settings of the probe (None: off), and samples that the script passed (None: those of evaluations)."""
 
     def add_integration(self, integration: Integration) -> None:
         """Add an integration to the recording, which removes it at its end."""

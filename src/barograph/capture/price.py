@@ -42,8 +42,8 @@ class Price:
     is wall time without pauses and without the time that the thread waited for a processor, so that other programs on
     the machine affect neither.
 
-    A step records tensors if its position is 0 or a power of two, at any cost, and every 2**k steps, where k is chosen
-    so that the current allowance, less what numbers and evaluations will have cost, lasts until the run is about twice
+    A step records tensors if its position is 0 or a power of two, at any cost, and every 2**k steps. k is chosen so
+    that the current allowance, minus the expected cost of numbers and evaluations, lasts until the run is about twice
     as long. So tensors are spread over a run of any length.
     All intervals are powers of two, so that workers with different costs record common steps.
 
@@ -206,15 +206,15 @@ class Price:
         self._waited_secs = self._processor_wait.secs()
         if self._tensors_secs is None:
             return
-        # Spread what may be spent until the run is twice as long over as many steps as so far.
+        # Divide the budget until the run is twice as long among as many steps as so far.
         left_secs = self._left_secs(2 * self.training_secs(now), numbers_secs=2 * self._numbers_secs)
         octave_secs = max(0.0, left_secs - self._evaluations_secs)  # evaluations will cost as much again
         steps = octave_secs / self._tensors_secs if self._tensors_secs > 0 else math.inf
         if steps * _MAX_INTERVAL_STEPS <= position:
             self.interval_steps = _MAX_INTERVAL_STEPS
         else:
-            # The nearest power of two: the next one above leaves a tenth of the budget unspent. If the nearest is too
-            # often, less is left when this is next computed, and the interval grows.
+            # The nearest power of two: the next one above leaves a tenth of the budget unspent. If it is too
+            # small, less is left when this is next computed, and the interval grows.
             self.interval_steps = 1 << round(math.log2(position / steps)) if steps < position else 1
 
     def _left_secs(self, training_secs: float, numbers_secs: float | None = None) -> float:

@@ -1,4 +1,4 @@
-"""A forward pass of our own over fixed samples, for frameworks that compile the script's evaluation."""
+"""A separate forward pass over fixed samples, for frameworks that compile the script's evaluation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Called:
 
 
 class ProbedModel(Protocol):
-    """A model as the probe calls it. Calls change nothing of it."""
+    """A model as the probe calls it. Calls do not change it."""
 
     def call(self, inputs: NDArray[Any]) -> Called:
         """Return what the model returns in an evaluation."""
@@ -61,7 +61,7 @@ class Results:
 
 @dataclass(slots=True)
 class FixedSamples:
-    """Samples that are evaluated.
+    """Samples that the probe evaluates.
 
     Attributes:
         inputs: Shape (n, …).
@@ -100,7 +100,7 @@ class OwnProbe:
         """Set the samples: the first different rows.
 
         Raises:
-            SettingsError: They are no arrays with a row per sample.
+            SettingsError: They are not arrays with a row per sample.
         """
         self._samples = fixed_samples(inputs, targets, self.settings.samples)
         self._probe = Probe(self.settings)
@@ -141,7 +141,7 @@ def fixed_samples(inputs: Any, targets: Any, most: int) -> FixedSamples:
     """Return the first different samples.
 
     Raises:
-        SettingsError: They are no arrays with a row per sample.
+        SettingsError: They are not arrays with a row per sample.
     """
     try:
         x = np.array(inputs[:most])

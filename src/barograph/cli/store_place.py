@@ -1,4 +1,4 @@
-"""Opens the store at a path or URL that a user typed; imports little, so that a command answers at once."""
+"""Opens the store at a path or URL that a user typed. It imports little, so that commands start fast."""
 
 from __future__ import annotations
 

@@ -67,8 +67,7 @@ class Edit:
         tags: Tags to set; None removes a tag.
         starred: Star it, or remove the star.
         archived: Archive it, or restore it.
-        experiment: Name of the experiment of a run or a component, instead of those it belongs to; "": none. It is
-            created if it is new.
+        experiment: Experiment to move a run or a component to, which is created if it is new; "": remove it from all.
         trial: Name of the trial in it; "": one with the item's name.
     """
 
@@ -89,8 +88,8 @@ class Edit:
             time_unix: Time of the edit; 0: now.
             by: Author; "": this user.
         """
-        said = {"starred": self.starred, "archived": self.archived, "description": self.description}
-        fields = {name: value for name, value in said.items() if value is not None}
+        changed = {"starred": self.starred, "archived": self.archived, "description": self.description}
+        fields = {name: value for name, value in changed.items() if value is not None}
         found: list[tuple[Verb, Mapping[str, Any]]] = [(Verb.TAG, dict(self.tags))] if self.tags else []
         found += [(Verb.SET, fields)] if fields else []
         found += [(Verb.NOTE, {"text": self.note})] if self.note else []
@@ -142,8 +141,8 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
         catalog: Catalog with the item.
         item: The item as it is now.
         edit: The changes.
-        version: `Marks.version` that the editor saw. It protects name, description, experiment and tags of others from
-            being overwritten; notes are added, and of stars the last counts. "": overwrite.
+        version: `Marks.version` that the editor saw. A change of name, description, experiment or tags fails if
+            one of them has changed since. Notes are always added, and the last star wins. "": overwrite.
         by: Author; "": this user.
 
     Raises:
@@ -167,7 +166,7 @@ def _moved(item: Item, edit: Edit, now_unix: float, by: str) -> Iterator[Entry]:
     """Yield the entries that take an item out of its trials, and into another.
 
     Raises:
-        SettingsError: It is no run or component, or a name is invalid.
+        SettingsError: It is neither a run nor a component, or a name is invalid.
     """
     if edit.experiment is None:
         return

@@ -1,4 +1,4 @@
-"""Which runs below a root are archived or deleted, from its journal: needs no catalog."""
+"""Finds archived and deleted runs in the journal of a root, without its catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _THREADS = 16
 
 
 def hidden_in(root: Store) -> Mapping[str, str]:
-    """Return "archived" or "deleted" for each item that is one of these, by its ID.
+    """Return ID to "archived" or "deleted", for each item that is one of them.
 
     Raises:
         StoreError: The journal cannot be read.

@@ -46,7 +46,7 @@ class Heartbeat:
         self._store.put(self._name, sealed({"beat": self._beat, "time_unix": time.time(), **data}))
 
     def tell_full(self, reason: str) -> None:
-        """Say at once why the instance waits, if there is room for that; "": it waits no more."""
+        """Write why the instance waits, if the store has room for that; "": it no longer waits."""
         with contextlib.suppress(StoreError):
             self._write(self._last | {"waiting": reason})
 

@@ -156,7 +156,7 @@ class JobsHome:
     def _read(self) -> list[JobRecord | DamagedRecord]:
         """Return all records. A controller asks many times a second, so those that have not changed are kept.
 
-        A job that has ended stays as it is: only another file of its name is looked at.
+        The record of an ended job does not change, so it is read again only if another file replaced it.
         """
         found: dict[str, tuple[tuple[int, int, int], JobRecord | DamagedRecord]] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path / "jobs") as entries:

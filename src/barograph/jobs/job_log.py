@@ -59,7 +59,7 @@ class EventLog:
         store: Store of the job.
         folder: `EVENTS`, or the folder of an instance.
         clock: Seconds since 1970 UTC.
-        reads: The writer calls `new` before it decides what to append. Without, an earlier event of its own whose
+        reads: Whether the writer calls `new` before it decides what to append. If not, an event of its own whose
             response was lost is kept, and the next event gets the next number.
     """
 

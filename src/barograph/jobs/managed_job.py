@@ -41,7 +41,7 @@ _OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
 _QUEUED_PAUSE_SECS = 1.0
-"""How often a job is looked at that waits behind others: a thousand of them must not cost a core."""
+"""Seconds between checks of a job that waits behind others: a thousand of them must not cost a core."""
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
 

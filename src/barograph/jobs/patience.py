@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def full_reason(error: StoreFull, otherwise: str = "") -> str:
-    """Return an error with what to do before its details, unless it says that itself.
+    """Return the text of an error with advice before its details, unless it has that advice already.
 
     Example:
         >>> full_reason(StoreFull("The store is full. (put model in runs: no space)."))
@@ -34,7 +34,7 @@ class Patience:
         clock: Seconds that never go back.
 
     Attributes:
-        tell: Takes the reason whenever it begins to wait for a store that is full; "" once the store has room.
+        tell: Called with the reason when a wait for a full store begins, and with "" once the store has room.
     """
 
     def __init__(

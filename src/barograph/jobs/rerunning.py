@@ -40,7 +40,7 @@ def job_of(run: Store) -> Submission | None:
 
 
 def code_again(run: Store, origin: Origin, folder: Path) -> Checkout:
-    """Check out the code of a run: from git, else the copy that its job was sent.
+    """Check out the code of a run: from git, or else the copy that its job received.
 
     Args:
         run: Store of the run.
@@ -69,7 +69,7 @@ def code_again(run: Store, origin: Origin, folder: Path) -> Checkout:
 
 
 def _sent_code(run: Store) -> str:
-    """Return the digest of the code that the job of a run was sent; "" if there is none."""
+    """Return the digest of the code that the job of a run received; "" if there is none."""
     try:
         return read_submission(run).code
     except NotARun:

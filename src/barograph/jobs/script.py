@@ -33,12 +33,12 @@ _MOST_WAITING_BYTES = 16 * 2**20
 
 
 class Trained(NamedTuple):
-    """The end of a script.
+    """Result of a script that has ended.
 
     Attributes:
         code: Its exit code.
         tail: The end of its output.
-        was_asked: Whether it ran until it was asked to end.
+        was_asked: Whether it still ran when it was asked to end.
         cores: Mean number of cores that it used; None if unknown.
     """
 

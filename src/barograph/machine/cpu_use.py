@@ -16,7 +16,7 @@ class CpuUse:
     """Measures how many cores this process and its children use from now on.
 
     Args:
-        now: Seconds of a clock that is never set back.
+        now: Seconds of a monotonic clock.
         used_secs: Processor time of this process and of its children that have ended.
         idle_secs: Idle time of all cores of the machine together.
         cores: Number of cores of the machine.

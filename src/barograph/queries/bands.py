@@ -1,4 +1,4 @@
-"""Curves of several runs as one: their mean at each position, and how far they are apart."""
+"""Curves of several runs as one: their mean at each position, and their spread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.queries.chart import Axis, chart_envelopes, spans_on_axis
 from barograph.runs.reading.reader import RunReader
 
 _FINER = 4
-"""Each run is read in so many times more parts than a band has columns, so that few parts lie in two columns."""
+"""Each run is read in this many times more parts than a band has columns, so that few parts lie in two columns."""
 
 
 @dataclass(frozen=True, slots=True)

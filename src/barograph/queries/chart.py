@@ -160,7 +160,7 @@ def chart_lines(
 def chart_envelopes(
     run: RunReader, names: Sequence[str], *, points: int, axis: Axis, statistic: str = "l2"
 ) -> list[tuple[str, SeriesName, Envelope]]:
-    """Return what lines of a chart are made of, each with its name and its series; as `chart_lines`."""
+    """Return the envelopes of lines, each with its name and series; arguments and errors as for `chart_lines`."""
     if points < 2:
         raise SettingsError(f"points is {points}; a line needs at least 2.")
     known = _known(run)

@@ -18,7 +18,7 @@ def reason_to_end(
 
     Args:
         trials: All trials of the study, in order.
-        ended: Those that have ended, in the order of their ends.
+        ended: Trials that have ended, in the order in which they ended.
         objective: The first objective.
         completion: The criteria.
         secs: Time that the study has taken.
@@ -59,7 +59,7 @@ def tried_again(completion: Completion, trials: Sequence[Trial]) -> Completion:
 def _by_value(ended: Sequence[Trial], objective: Objective, completion: Completion) -> str:
     if completion.target is None and completion.patience is None:
         return ""
-    # A trial that was stopped or that failed has improved nothing.
+    # A trial that was stopped or failed is no improvement.
     losses = [objective.loss(trial.value) if trial.state is TrialState.FINISHED else math.inf for trial in ended]
     if min(losses, default=math.inf) == math.inf:
         return ""

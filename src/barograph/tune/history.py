@@ -24,7 +24,7 @@ class History:
         self.trials: list[Trial] = []
         self.running: dict[int, Trial] = {}
         self.ended: list[Trial] = []
-        """Those of `trials` that ended, in the order of their ends."""
+        """Trials that have ended, in the order in which they ended."""
         self.judged: list[tuple[Trial, int]] = []
         """Trials that ended and that models had predicted, with their index in `units`."""
         self.stopped: list[tuple[Trial, int]] = []
@@ -79,7 +79,7 @@ def losses_of(trial: Trial, objectives: Sequence[Objective]) -> tuple[float, ...
     """Return what the search learns from a trial that ended.
 
     A trial that a rule or the user stopped counts with its last value; a portfolio replaces it by the expected one, see
-    `strategies.outlook`. One that a finding stopped counts as failed: its values lead nowhere.
+    `strategies.outlook`. One that a finding stopped counts as failed, whatever its values.
     """
     if trial.state is TrialState.FINISHED:
         return tuple(objective.loss(value) for objective, value in zip(objectives, trial.values, strict=True))

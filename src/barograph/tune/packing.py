@@ -15,10 +15,10 @@ _GRAIN, _LEAST = 0.05, 0.1
 
 
 class Packing:
-    """What the next trial reserves.
+    """Chooses how many CPUs the next trial reserves.
 
     Args:
-        cpus: CPUs of a trial before any is measured, and the most.
+        cpus: CPUs of a trial until one is measured, and the maximum.
     """
 
     def __init__(self, cpus: float) -> None:
@@ -26,7 +26,7 @@ class Packing:
         self._measured: deque[float] = deque(maxlen=_LATEST)
 
     def add(self, cores: float) -> None:
-        """Take the mean number of cores that a trial used; NaN: unknown."""
+        """Add the mean number of cores that a trial used; NaN: unknown."""
         if math.isfinite(cores):
             self._measured.append(cores)
 

@@ -288,7 +288,7 @@ def domain_from_text(text: str) -> Domain:
 
 
 def builtin(value: Any) -> Any:
-    """Return a scalar of NumPy, or of a library like it, as a value of Python; others as they are."""
+    """Return a scalar of NumPy or a similar library as a Python value, and any other value unchanged."""
     if isinstance(value, int | float | str) or getattr(value, "ndim", None) != 0:
         return value
     return value.item()
@@ -334,7 +334,7 @@ def _scale_text(scale: Scale) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number, not NaN and no boolean."""
+    """Return whether a value is a number, but not NaN or a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 

@@ -104,7 +104,7 @@ def open_study(name: str, home: JobsHome) -> Study:
 
 
 def study_at(place: str, home: JobsHome | None = None) -> Study | None:
-    """Return the study at a directory or URL, or of this user by its name; None if there is none.
+    """Return the study at a directory or URL, or this user's study of that name; None if there is none.
 
     Raises:
         TuneError, StoreError: It cannot be read.
@@ -115,7 +115,7 @@ def study_at(place: str, home: JobsHome | None = None) -> Study | None:
     if "://" not in place and not os.path.isdir(place):
         return None
     try:
-        return Study.open(place, clock=ManualClock())  # to look at a study takes none of its time
+        return Study.open(place, clock=ManualClock())  # reading a study must not count as time spent on it
     except UnknownStudy:
         return None
 

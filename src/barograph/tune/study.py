@@ -235,7 +235,7 @@ class Study:
         return [trial for _, trial in found]
 
     def show(self) -> Any:
-        """Return its page for the last line of a notebook cell, see `barograph.notebook.show`."""
+        """Return the page of the study, for the last line of a notebook cell; see `barograph.notebook.show`."""
         return importlib.import_module("barograph.notebook").show(self)  # above this package
 
     def table(self) -> StudyTable:

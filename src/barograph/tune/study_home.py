@@ -51,7 +51,7 @@ class StudyHome:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[bool]:
-        """Hold a name while its study is created; yields whether no other process does.
+        """Hold a name while its study is created. Yield whether this process has it.
 
         Raises:
             TuneError: The folder of the records cannot be created.

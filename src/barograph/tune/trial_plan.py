@@ -65,7 +65,7 @@ class TrialPlan:
 
     @contextlib.contextmanager
     def in_directory(self) -> Iterator[None]:
-        """Be in the directory of the script, if this machine has it: a study may be resumed from another one."""
+        """Work in the directory of the script, if this machine has it: a study may be resumed on another one."""
         here = os.getcwd()
         if self.directory in ("", here) or not os.path.isdir(self.directory):
             yield

@@ -26,14 +26,14 @@ _FOLDERS = (RECORDS, FINDINGS, ENDINGS, WORKERS, ATTEMPTS, OUTPUT)
 """Heartbeats are left out: they change all the time, and what they say of steps comes with the records."""
 
 STUDY = "study/"
-"""Before the key of a study."""
+"""Prefix of the key of a study."""
 _EVERY_SECS = 0.15
 _EVERY_SECS_AFAR = 2.0
 _MOST_RUNS = 50
 
 
 class Changes:
-    """Cursors of runs and studies: texts that change when something is published.
+    """Cursors of runs and studies: strings that change when something is published.
 
     Args:
         places: Where runs and studies are.
@@ -61,7 +61,7 @@ class Changes:
         """Return the cursor of a run or study. It is derived from its files alone, so it outlives the server.
 
         Raises:
-            UnknownName, UnknownStudy, NotARun, StoreError: It cannot be looked at.
+            UnknownName, UnknownStudy, NotARun, StoreError: It cannot be read.
         """
         now = self._clock.monotonic()
         known = self._known.get(key)

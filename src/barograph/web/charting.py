@@ -191,7 +191,7 @@ def axis_in(request: Request) -> Axis:
     """Return the x axis that a request wants.
 
     Raises:
-        SettingsError: An end is no number.
+        SettingsError: An end is not a number.
     """
     asked = request.query_params
     return Axis(asked.get("x", STEP) or STEP, _float_in(request, "from"), _float_in(request, "to"),

@@ -59,9 +59,9 @@ def grouping_routes(opened: OpenRuns, catalogs: Catalogs) -> list[BaseRoute]:
 
 
 def grouping_choices(items: Sequence[Item]) -> list[str]:
-    """Return what puts runs into several groups: parameters, then experiment, trial and tags.
+    """Return names that split runs into several groups: parameters, then experiment, trial and tags.
 
-    Those that put a run with others stand before those by which each run is a group of its own.
+    Names that make each run a group of its own come last.
     """
     names = [*dict.fromkeys(f"params.{name}" for item in items for name in item.parameters), "experiment", "trial",
              *dict.fromkeys(f"tags.{name}" for item in items for name in item.tags if f"tags.{name}" != COLOR)]

@@ -1,4 +1,4 @@
-"""Finds studies below the served roots, and keeps the ones that were asked for open."""
+"""Finds studies below the served roots, and keeps the requested ones open."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class OpenStudies:
     def key_of_run(self, key: str) -> str:
         """Return the key that the study of a run has if the run is one of its trials.
 
-        The name of the job of a trial is that of the study with a number.
+        The job of a trial has the name of the study and a number.
         """
         above, _, job = key.rpartition("/")
         return f"{above}/{FOLDER}/{job.removesuffix(_numbered(job))}"
@@ -97,7 +97,7 @@ class OpenStudies:
 
     @contextmanager
     def study(self, key: str) -> Iterator[Study]:
-        """Lend a study, up to date; one thread has it at a time.
+        """Yield a study, up to date; one thread has it at a time.
 
         Raises:
             UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
@@ -146,7 +146,7 @@ class OpenStudies:
         with self._lock:
             opened = self._open.get(key)
         if opened is None:
-            # Its clock stands still: to look at a study is not to work on it.
+            # With a clock that stands still: reading a study must not count as time spent on it.
             fresh = _Open(Study.open(store, clock=ManualClock()))
             with self._lock:
                 opened = self._open.setdefault(key, fresh)
@@ -171,14 +171,14 @@ def _below(root: Root) -> Iterator[str]:
         yield str(root.number)
     for folder in store.level(FOLDER).folders:
         yield f"{root.number}/{folder}"
-    # In a bucket each look is a request.
+    # In a bucket, each listing is a request.
     for folder in () if "://" in root.place else top.folders:
         if f"{folder}/{EVENTS}" in store.level(f"{folder}/{last}").folders:
             yield f"{root.number}/{folder}"
 
 
 def _numbered(job: str) -> str:
-    """Return the end of the name of a job that the number of its trial, and the seed of a repetition, make."""
+    """Return the suffix of a job's name: the number of its trial, and the seed of a repetition."""
     stem, _, seed = job.rpartition("-s")
     name = stem if stem and seed.isdigit() else job
     head, _, number = name.rpartition("-")

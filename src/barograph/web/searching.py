@@ -146,7 +146,7 @@ class RunLists:
                 "indexing": indexing}
 
     def problems(self, request: Request) -> Any:
-        """The title of the first open problem of runs, by key; a run without one is left out."""
+        """The title of each run's first open problem, by key; a run without one is left out."""
         keys = request.query_params.getlist("run")[:_MOST_ROWS_READ]
         rows = runs_at([self._places.place_of(key) for key in keys])
         return {key: row.problem for key, row in zip(keys, rows, strict=True) if row.problem}

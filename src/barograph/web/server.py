@@ -87,7 +87,7 @@ def serve(
         await started(sockets)
         noted.enter_context(Registry().entered(Studio(links.page, roots_shown(roots))))
         on_ready(links)
-        # Imports slow down everything else; a browser that is started now asks later than this.
+        # Imports slow down everything else, and a browser that starts now sends its first request after this.
         asyncio.get_running_loop().call_later(_PAGE_FIRST_SECS, app.begin)
 
     async def on_tick(counter: int) -> bool:

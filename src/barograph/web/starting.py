@@ -1,4 +1,4 @@
-"""Serves the page at once, and loads the rest of the application meanwhile: its libraries take longer to import."""
+"""Serves the page at once, and loads the rest of the application in a thread: its libraries take long to import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barograph.web.tokens import Token, Tokens
 
 
 class Starting:
-    """An application of which only the page is there from the beginning.
+    """An application that serves its page at once, and the rest once it is loaded.
 
     Args:
         load: Imports and returns the whole application. Called once, in a thread.
@@ -40,7 +40,7 @@ class Starting:
         self._begun = threading.Lock()
 
     def begin(self) -> None:
-        """Load the whole application, unless that has begun."""
+        """Start to load the whole application, unless that has begun."""
         if self._begun.acquire(blocking=False):
             # A daemon, so that Ctrl-C does not wait for it.
             threading.Thread(target=self._finish, daemon=True, name="barograph-studio-load").start()

@@ -67,7 +67,7 @@ def _row(studies: OpenStudies, key: str) -> StudyRow:
 
 
 def _of_run(studies: OpenStudies, key: str, job: str) -> dict[str, Any]:
-    """Return the study and the trial of a job; null if it is no trial."""
+    """Return the study and the trial of a job; null if the job is not a trial."""
     try:
         with studies.study(key) as study:
             trial = next((trial for trial in study.trials if trial.job and

@@ -33,7 +33,7 @@ class JaxProbe:
         inputs, targets: The samples.
 
     Raises:
-        SettingsError: The inputs are no array with a row per sample.
+        SettingsError: The inputs are not an array with a row per sample.
     """
 
     def __init__(self, session: Session, settings: ProbeSettings, inputs: Any, targets: Any) -> None:

@@ -27,7 +27,7 @@ _STATE = 11
 """Characters of the longest state, "downloading"."""
 _REGIONS = 3
 _GAP, _LONGEST_NAME, _LEAST_NOTE = 2, 14, 24
-"""Characters between columns, of the longest name of a column, and of the progress or the reason at least."""
+"""Characters between columns, of the longest name of a column, and the minimum for the progress or reason."""
 
 
 class StudyView:

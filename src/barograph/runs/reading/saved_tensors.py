@@ -32,8 +32,8 @@ class SavedTensors:
 
         Args:
             rows: Rows of this key and step, with `SAVED_COLUMNS`; at least one.
-            key, step: Named by errors.
-            worker: The worker whose part was asked for; None: of any, so a part is refused.
+            key, step: For error messages.
+            worker: The worker whose part is wanted; None: any, and a part is an error.
 
         Raises:
             SplitTensor: Each worker saved a part and `worker` is None.

@@ -1,7 +1,7 @@
 """The loss that a trial is expected to reach, by its curve so far and the curves of trials that trained longer.
 
-A trial that was stopped early has a worse last value than one with the same parameters that trained to the end. So a
-model that takes last values as they are learns how long trials trained.
+A trial that was stopped early has a worse last value than one with the same parameters that trained to the end. A
+model of last values would therefore learn how long trials trained.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Outlook:
     def expected_losses(self, trials: Iterable[Trial], objective: Objective) -> Mapping[int, float]:
         """Return number to loss at the end of the training, for each trial with a curve.
 
-        A trial that trained as long as the longest one keeps its last loss. Any other gets the median change that the
-        trials which trained longer had from that step to their own expected end.
+        A trial that trained as long as the longest one keeps its last loss. Any other gets its last loss plus a
+        median change: the change from that step to the expected end of trials that trained longer.
         """
         curves = sorted(((self._steps_of(trial), trial) for trial in trials if trial.curve),
                         key=lambda one: (-one[0][-1], one[1].number))

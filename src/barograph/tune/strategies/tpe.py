@@ -93,7 +93,7 @@ class TpeModel:
                 break
             # It stays among the running ones, so the next one is another.
         for number in running:
-            study.tell(number, state=states.FAIL)  # out of sight, but Optuna keeps them
+            study.tell(number, state=states.FAIL)  # hidden from the sampler, but Optuna keeps them
         self._asked += len(running)
         return found
 
