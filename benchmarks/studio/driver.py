@@ -157,19 +157,19 @@ def _measure_own(
         with serving(TOOLS[OWN], directory, log=log) as served:
             for measure in pages[name]:
                 for _ in range(effort.rounds):
-                    with _told(name):
+                    with _or_noted(name):
                         measure(served.url)
             board.add(f"memory after {name}", 300, "MB", served.memory_bytes() / MEGABYTE)
     if LIVE in parts:
         directory = scratch / LIVE
         directory.mkdir()
-        with serving(TOOLS[OWN], directory, log=log) as served, _told(LIVE):
+        with serving(TOOLS[OWN], directory, log=log) as served, _or_noted(LIVE):
             measure_live(browser, served.url, scratch, effort.rounds * 2, board)
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What cannot be measured is told, and the rest goes on."""
+def _or_noted(name: str) -> Iterator[None]:
+    """Print a failure to measure instead of raising it, so that the rest is measured."""
     try:
         yield
     except _browser_errors() as error:
@@ -202,7 +202,7 @@ def _first_charts(browser: Chromium, tool: str, served: Served, effort: Effort, 
         address = "#/compare?" + "&".join(f"run=0/run{number:02}" for number in range(effort.charts[0]))
     with browser.page() as page:
         page.open(f"{served.url}{address}")
-        with _told(tool):
+        with _or_noted(tool):
             board.add("page with all charts: first drawn", math.inf, "s", page.secs_until(TOOLS[tool].drawn, 120))
         page.page.wait_for_timeout(5000)
         board.add("page with all charts: on the wire", math.inf, "kB", page.wire_bytes / KILOBYTE)

@@ -149,7 +149,7 @@ def begun(
         raise AlreadyAttached(f"This process is already being recorded to {other.url}. Close that run first.")
     _check_watching(settings)
     if replaying.is_replaying():
-        # A step that is made again is no training: the run that it is of stays as it is, and nobody is told.
+        # A replayed step is not a training: its run stays as it is, and nothing is printed or sent.
         settings = _with(settings, to=replaying.PLACE, origin=False, strict=False, notify=())
         watch = studio = False
     words = command or sys.orig_argv
@@ -161,10 +161,10 @@ def begun(
     _set_handlers(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
-    told = standard_error() if words_to is None else words_to
+    output = standard_error() if words_to is None else words_to
     if studio and leads:
-        start_studio(started, told)
-    return AttachedRun(started, owned=True, watcher=start_watcher(started, told) if watch and leads else None,
+        start_studio(started, output)
+    return AttachedRun(started, owned=True, watcher=start_watcher(started, output) if watch and leads else None,
                        gatherer=start_gatherer(started, config, words) if settings.origin and leads else None)
 
 

@@ -162,7 +162,7 @@ class _Observed:
             series = own.series = recording.array_integration()
         else:
             series = own.series if self._options.evaluation else recording.new_array_integration()
-        # They hold for JAX as well, in the way that docs/reference/jax.md tells.
+        # It applies to JAX as well, as docs/reference/jax.md describes.
         recording.session.seen.reasons.pop("the flight recorder", None)
         return ObservedStep(series, self._compiled, self._options, *own.wrappers())
 

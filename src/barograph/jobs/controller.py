@@ -188,7 +188,7 @@ class Controller:
         try:
             self._jobs[record.name] = ManagedJob(record, self._home, engine, self._clock, self._keeping)
         except DamagedChunk as error:
-            # Nobody can manage it any more. Its store still tells what is wrong.
+            # Nobody can manage it any more. Its store still shows what is wrong.
             _log(f"{record.name}: {error} It was ended.")
             engine.release(record.name)
             self._home.close(record)

@@ -159,10 +159,10 @@ def curves_html(shown: Curves) -> str:
     """Return the curves of several runs in one chart."""
     drawn = [(name, curve.thinned()) for name, curve in list(shown.items())[:MOST_LINES]]
     lines = [Line(name, curve.at.tolist(), curve.values.tolist()) for name, curve in drawn]
-    said = "; ".join(f"{line.name}: {figure(line.ys[0])} first, {figure(line.ys[-1])} last" for line in lines)
+    summary = "; ".join(f"{line.name}: {figure(line.ys[0])} first, {figure(line.ys[-1])} last" for line in lines)
     without = f"Without: {', '.join(shown.without)}." if shown.without else ""
     return fragment(
-        line_chart(shown.metric, f"{said}.", lines, x_title=shown.along), _more(len(shown), "run", MOST_LINES),
+        line_chart(shown.metric, f"{summary}.", lines, x_title=shown.along), _more(len(shown), "run", MOST_LINES),
         element("p", without, class_="note") if without else Markup())
 
 

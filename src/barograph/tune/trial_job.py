@@ -154,9 +154,9 @@ class TrialJob:
         self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float
     ) -> None:
         if phase is Phase.FAILED:
-            # What the script said, if it said anything: that groups failures better than the exit code.
-            said = _OF_SCRIPT.sub("", reason) or reason
-            self._study.tell(self.trial, failed=without_values(said, self.trial.parameters), cost=cost)
+            # The error that the script printed, if any: it groups failures better than the exit code.
+            error = _OF_SCRIPT.sub("", reason) or reason
+            self._study.tell(self.trial, failed=without_values(error, self.trial.parameters), cost=cost)
             return
         if missing := [name for name in self._names if name not in values]:
             self._study.tell(self.trial, failed=self._never_arrived(missing[0]), cost=cost)

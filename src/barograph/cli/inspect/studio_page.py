@@ -48,5 +48,5 @@ def show_studio(
 
 
 def _tokens_of_environment() -> list[Token]:
-    said = ((TOKEN_VARIABLE, Role.WRITER), (READER_VARIABLE, Role.READER))
-    return [Token(checked_secret(secret), role) for name, role in said if (secret := os.environ.get(name, ""))]
+    variables = ((TOKEN_VARIABLE, Role.WRITER), (READER_VARIABLE, Role.READER))
+    return [Token(checked_secret(secret), role) for name, role in variables if (secret := os.environ.get(name, ""))]

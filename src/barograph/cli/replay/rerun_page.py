@@ -111,10 +111,10 @@ def _check_data(origin: Origin, *, data_changed: bool) -> None:
     if not check.changed:
         return
     more = f", and {len(check.changed) - _MOST_NAMED:,} more" if len(check.changed) > _MOST_NAMED else ""
-    said = f"{', '.join(check.changed[:_MOST_NAMED])}{more}"
+    names = f"{', '.join(check.changed[:_MOST_NAMED])}{more}"
     if not data_changed:
-        raise RerunFailed(f"Data files of the run have changed: {said}. To continue anyway: --data-changed.")
-    _say(f"data files have changed: {said}")
+        raise RerunFailed(f"Data files of the run have changed: {names}. To continue anyway: --data-changed.")
+    _say(f"data files have changed: {names}")
 
 
 def _present_python(origin: Origin, *, wanted: bool) -> Environment | None:
@@ -123,11 +123,11 @@ def _present_python(origin: Origin, *, wanted: bool) -> Environment | None:
     if not present.differing:
         return present
     more = f", and {len(present.differing) - _MOST_NAMED:,} more" if len(present.differing) > _MOST_NAMED else ""
-    said = f"{', '.join(present.differing[:_MOST_NAMED])}{more}"
+    names = f"{', '.join(present.differing[:_MOST_NAMED])}{more}"
     if not wanted:
-        _say(f"packages differ in this environment: {said}")
+        _say(f"packages differ in this environment: {names}")
         return present
-    _say(f"building an environment, because packages differ here: {said}")
+    _say(f"building an environment, because packages differ here: {names}")
     return None
 
 

@@ -540,7 +540,7 @@ class RunReader:
         ranks = [name for name in known if group_of(name) == "r"]
         if worker is None and key.kind in MERGED_KINDS and len(ranks) > 1:
             return None
-        # The first that has any of it speaks, ranks before the others.
+        # The first worker that has any of it counts, ranks before the others.
         for name in [worker] if worker is not None else [*ranks, *(name for name in known if name not in ranks)]:
             parts = self._condensed.of_worker(name, query)
             buckets = only(parts, kind=key.kind, path=key.path, mode=mode, optimizer=optimizer)
