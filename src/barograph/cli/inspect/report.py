@@ -35,7 +35,8 @@ def command(
     confusion over time, the time per step by phase, machine utilization, and the cost of not stopping at the first
     breaking finding. Sections without data state what would provide it.
 
-    Shows of a study: the best trial, its command and model, the best value so far, importance, slices, all trials.
+    The report of a study shows the best trial, its command and model, the best value so far, importance, slices and
+    all trials.
 
     Examples:
 
