@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -144,3 +145,19 @@ def test_the_group_of_each_run_is_its_parameter(tmp_path: Path) -> None:
     found = client.get("/api/grouping?run=0/a&run=0/b&by=params.width").json
 
     assert found == {"choices": [], "groups": ["None", "None"]}
+
+
+def test_bands_are_computed_outside_of_the_loop_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "one", {0: 1.0})
+    loops: list[bool] = []
+
+    def noted(*args: Any, **options: Any) -> list[Any]:
+        loops.append(asyncio._get_running_loop() is not None)
+        return []
+
+    monkeypatch.setattr("barograph.web.grouping.bands", noted)
+    asked(tmp_path, "one:0")
+
+    assert loops == [False]

@@ -50,10 +50,15 @@ def grouping_routes(opened: OpenRuns, catalogs: Catalogs) -> list[BaseRoute]:
                 by_group[number].append(await run_in_threadpool(parts, key, request))
             except BarographError as error:
                 problems[key] = str(error)
-        logx = request.query_params.get("logx") == "1"
-        found = [[band.to_json() for band in bands(members, columns=_columns(request), log=logx)]
-                 for members in by_group]
-        return json_answer(request, {"groups": found, "problems": problems})
+
+        def answer() -> Response:
+            logx = request.query_params.get("logx") == "1"
+            found = [[band.to_json() for band in bands(members, columns=_columns(request), log=logx)]
+                     for members in by_group]
+            return json_answer(request, {"groups": found, "problems": problems})
+
+        # Many runs with many points take seconds, in which the server must answer others.
+        return await run_in_threadpool(answer)
 
     return [Route("/api/grouping", grouping), Route("/api/bands", groups)]
 
