@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from barograph.experiments.handle import catalog_at
+from barograph.queries.bands import Part, bands
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.grouping import grouping_choices
@@ -65,6 +67,17 @@ def test_a_run_that_ends_early_no_longer_counts(tmp_path: Path) -> None:
     assert band["counts"] == [2, 2, 1, 1]
     assert band["error"] == [1.0, 1.0, None, None]
     assert band["runs"] == 2
+
+
+def test_numbers_whose_squares_are_beyond_the_largest_one_have_no_standard_error() -> None:
+    def part(value: float) -> Part:
+        one = np.array([value])
+        return Part("loss", "train", np.array([[0.0, 0.0]]), one, one, one, np.array([1]), np.array([False]))
+
+    [band] = bands([[part(1e200)], [part(-1e200)]], columns=10)
+
+    assert (band.to_json()["mean"], band.to_json()["error"]) == ([0.0], [None])
+    json.dumps(band.to_json(), allow_nan=False)
 
 
 def test_a_nan_is_left_out_marked_and_never_bridged(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,8 @@ class Band:
         """Return strict JSON data."""
         return {
             "name": self.name, "mode": self.mode, "runs": self.runs, "at": list(self.at), "counts": list(self.counts),
-            # Finite or NaN; there may be thousands.
-            **{name: [None if value != value else value for value in getattr(self, name)]
+            # There may be thousands. Infinite: the square of a difference is beyond the largest number.
+            **{name: [value if isfinite(value) else None for value in getattr(self, name)]
                for name in ("mean", "error", "least", "greatest")},
             "nonfinite": self.nonfinite, "nonfinite_at": [list(span) for span in self.nonfinite_at],
             "columns": self.columns,
