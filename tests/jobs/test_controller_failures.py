@@ -448,6 +448,33 @@ def test_a_job_whose_record_was_deleted_leaves_no_instance(make: Callable[..., P
     assert place.left == []
 
 
+def test_a_job_whose_record_cannot_be_read_any_more_goes_on(make: Callable[..., Place]) -> None:
+    place = make()
+    controller = Controller(place.home, {"fake": lambda: place.engine}, place.manual)
+    for _ in range(4):
+        controller.turn()
+    assert place.engine.alive
+    (place.home.path / "jobs" / "digits.json").write_text("{")
+    controller.turn()
+    assert place.engine.alive
+
+
+def test_instances_of_a_job_whose_record_was_deleted_are_ended_again_if_that_failed(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    controller = Controller(place.home, {"fake": lambda: place.engine}, place.manual)
+    for _ in range(4):
+        controller.turn()
+    place.home.forget("digits")
+    monkeypatch.setattr(place.engine, "release", failing("head"))
+    controller.turn()
+    monkeypatch.undo()
+    place.manual.advance(5.0)
+    controller.turn()
+    assert place.left == []
+
+
 def test_a_cluster_without_capacity_until_max_wait_is_a_failure_of_the_infrastructure(
     make: Callable[..., Place]
 ) -> None:

@@ -96,10 +96,12 @@ class Controller:
         self._care("leftovers of killed processes", self._remove_leftovers)
         self._care("kept instances", self._release_kept)
         everything = self._home.all()
-        for name in self._jobs.keys() - {record.name for record in everything}:
-            self._care(name, self._jobs[name].abandon)
+        # A job with a damaged record may not be over.
+        gone = {name for name in self._jobs.keys() - {record.name for record in everything} if not self._home.has(name)}
+        for name in gone:
+            self._care(name, functools.partial(self._abandon, name))
         records = [record for record in everything if not record.over]
-        names = {record.name for record in records}
+        names = {record.name for record in records} | gone
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
         for record in records:
             # All of them before any turn: one that waits must not take what the instances of another one use.
@@ -182,6 +184,10 @@ class Controller:
     def _is_running(self, record: JobRecord) -> bool:
         job = self._jobs.get(record.name)
         return job is not None and bool(job.state.handles)
+
+    def _abandon(self, name: str) -> None:
+        self._jobs[name].abandon()
+        del self._jobs[name]
 
     def _manage(self, record: JobRecord) -> None:
         engine = self._engine(record.engine)

@@ -107,8 +107,12 @@ class JobsHome:
         """Raise `JobRefused` if there is a job of that name, or none can be entered."""
         with self._mapped():
             (self.path / "jobs").mkdir(parents=True, exist_ok=True)
-        if (self.path / "jobs" / f"{name}.json").exists():
+        if self.has(name):
             raise JobRefused(f'There is a job named "{name}" already. Use another --name.')
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a record of a job of that name, damaged or not."""
+        return (self.path / "jobs" / f"{name}.json").exists()
 
     def write_submitting(self, identity: str, note: Mapping[str, object]) -> Path:
         """Write a note of a submission that begins; return its file.
