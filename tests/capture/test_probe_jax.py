@@ -11,6 +11,9 @@ jax = pytest.importorskip("jax", reason="jax is not installed")
 
 import barograph  # noqa: E402
 import barograph.jax  # noqa: E402
+from barograph.capture.guard import BarographWarning  # noqa: E402
+from barograph.capture.jax.listener import shared  # noqa: E402
+from barograph.capture.recording import current  # noqa: E402
 from barograph.errors import SettingsError  # noqa: E402
 from barograph.inside import explain, frames, latent, saliency, saliency_samples  # noqa: E402
 from barograph.model.probe import SALIENCY_METHODS  # noqa: E402
@@ -72,3 +75,18 @@ def test_without_a_run_nothing_is_called() -> None:
 def test_samples_without_rows_are_refused() -> None:
     with barograph.attach(to="memory://probe-jax", watch=False), pytest.raises(SettingsError, match="probe is float32"):
         barograph.jax.probe(lambda x: x, np.float32(3.0))
+
+
+def test_an_evaluation_ends_although_the_function_of_the_script_fails() -> None:
+    def broken(x: Any) -> Any:
+        raise ValueError("no such layer")
+
+    with barograph.attach(to="memory://probe-jax-broken", watch=False, probe=4):
+        recording = current()
+        assert recording is not None
+        step(jnp.asarray(W), X, Y)
+        with pytest.warns(BarographWarning, match="no such layer"):
+            barograph.jax.probe(broken, X, Y)
+        series = shared(recording).series
+        assert series is not None
+        assert not series.evaluating

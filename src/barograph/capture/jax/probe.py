@@ -44,14 +44,16 @@ class JaxProbe:
 
     def evaluate(self, model: Callable[[Any], Any], series: ArrayIntegration) -> None:
         """Evaluate the samples, in the current evaluation or in one of their own."""
-        with self._entry.guarded("recording the probe"):
-            alone = not series.evaluating
-            if alone:
-                series.begin_evaluation()
-            self._probe.write(_JaxModel(model), series.evaluation_buffer)
+        alone = not series.evaluating
+        if alone:
+            series.begin_evaluation()
+        try:
+            with self._entry.guarded("recording the probe"):
+                self._probe.write(_JaxModel(model), series.evaluation_buffer)
+                self._session.seen.reasons.pop("the probe", None)
+        finally:
             if alone:
                 series.end_evaluation()
-            self._session.seen.reasons.pop("the probe", None)
 
     def _say(self, cause: str, reason: str) -> None:
         self._session.seen.reasons[f"probe {cause}"] = reason
