@@ -68,6 +68,21 @@ def test_wrong_edits_are_refused_in_a_sentence(data: dict[str, Any], says: str) 
         edit_from_json(data)
 
 
+def test_an_edit_with_an_invalid_experiment_changes_nothing(filled: Catalog) -> None:
+    with pytest.raises(SettingsError, match="on one line"):
+        edit_item(filled, filled.item("first"), Edit(name="wide", experiment="a\nb"))
+
+    found = filled.item_by_uid("first")
+    assert found is not None
+    assert found.name == "first"
+
+
+def test_a_trial_without_a_name_has_the_new_name_of_the_run(filled: Catalog) -> None:
+    item = edit_item(filled, filled.item("first"), Edit(name="wide", experiment="digits"))
+
+    assert [trial.name for trial in item.trials] == ["wide"]
+
+
 def test_lists_know_names_stars_and_what_is_hidden(catalog: Catalog, clock: ManualClock, tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         recorded(tmp_path / "runs" / name, [1.0])

@@ -154,6 +154,7 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
     if version and overwrites and version != marks_of(item).version:
         raise EditConflict(f'Somebody else edited "{item.name}" in the meantime, so your change was not saved. '
                            "Look at the current values, then save again.")
+    _check_move(item, edit)  # before anything is stored
     if edit.name is not None and edit.name != item.name:
         catalog.rename(item, edit.name, by=by)
     now_unix = catalog.time_after([item])
@@ -162,19 +163,22 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
     return found if found is not None else item
 
 
-def _moved(item: Item, edit: Edit, now_unix: float, by: str) -> Iterator[Entry]:
-    """Yield the entries that take an item out of its trials, and into another.
-
-    Raises:
-        SettingsError: It is neither a run nor a component, or a name is invalid.
-    """
+def _check_move(item: Item, edit: Edit) -> None:
+    """Raise `SettingsError` if an item is neither a run nor a component, or the name of its experiment or trial is invalid."""
     if edit.experiment is None:
         return
     if item.kind not in (ItemKind.RUN, ItemKind.COMPONENT):
         raise SettingsError(f"Only runs and components belong to experiments, not {item.kind}s.")
-    experiment, trial = (checked_name(what, name) if name else ""
-                         for what, name in (("the experiment", edit.experiment), ("the trial", edit.trial)))
+    for what, name in (("the experiment", edit.experiment), ("the trial", edit.trial)):
+        if name:
+            checked_name(what, name)
+
+
+def _moved(item: Item, edit: Edit, now_unix: float, by: str) -> Iterator[Entry]:
+    """Yield the entries that take an item out of its trials, and into another."""
+    if edit.experiment is None:
+        return
     for before in item.trials:
         yield Entry(item.uid, Verb.LEAVE, {"trial": before.uid}, now_unix, by)
-    for entry in membership(item.uid, experiment, trial, item.name, now_unix):
+    for entry in membership(item.uid, edit.experiment, edit.trial, edit.name or item.name, now_unix):
         yield replace(entry, by=by)
