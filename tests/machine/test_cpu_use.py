@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from barograph.machine.cpu_use import CpuUse
@@ -21,6 +24,15 @@ def readings(*values: float) -> Callable[[], float]:
 def test_the_mean_number_of_cores(used: tuple[float, float], idle: tuple[float, float], cores: float | None) -> None:
     use = CpuUse(now=readings(100.0, 110.0), used_secs=readings(*used), idle_secs=readings(*idle), cores=2)
     assert use.mean_cores() == (cores and pytest.approx(cores))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processes cannot be tied to CPUs here")
+def test_idle_cpus_that_this_process_may_not_use_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = iter([(100.0, 100.0, 100.0, 100.0), (100.1, 100.2, 110.0, 110.0)])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [SimpleNamespace(idle=secs) for secs in next(idle)])
+    use = CpuUse(now=readings(0.0, 10.0), used_secs=readings(0.0, 5.0))
+    assert use.mean_cores() is None
 
 
 def test_no_time_gives_no_number() -> None:

@@ -282,6 +282,7 @@ class Agent:
                     watcher.turn()
         finally:
             script.kill()
+        cores = script.use.mean_cores()  # now: what follows may wait for the store
         if begin:
             try:
                 self._patiently(begin, waits_for_room=not code)
@@ -291,7 +292,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return Trained(code, script.tail, was_asked, script.use.mean_cores())
+        return Trained(code, script.tail, was_asked, cores)
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:

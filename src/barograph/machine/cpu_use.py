@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 import psutil
 
+from barograph.machine.host import cores_to_use
+
 _LEAST_IDLE = 0.1
-"""Share of the machine that has to be idle, so that nobody waits for a core."""
+"""Share of the CPUs that has to be idle, so that nobody waits for a core."""
 
 
 class CpuUse:
@@ -18,8 +20,8 @@ class CpuUse:
     Args:
         now: Seconds of a monotonic clock.
         used_secs: Processor time of this process and of its children that have ended.
-        idle_secs: Idle time of all cores of the machine together.
-        cores: Number of cores of the machine.
+        idle_secs: Idle time of all CPUs that this process may use together.
+        cores: Number of these CPUs.
     """
 
     def __init__(
@@ -27,13 +29,13 @@ class CpuUse:
         idle_secs: Callable[[], float] | None = None, cores: int | None = None,
     ) -> None:
         self._now, self._used_secs, self._idle_secs = now, used_secs or _used_secs, idle_secs or _idle_secs
-        self._cores = cores or psutil.cpu_count() or 1
+        self._cores = cores or cores_to_use() or 1
         self._begin = self._now(), self._used_secs(), self._idle_secs()
 
     def mean_cores(self) -> float | None:
         """Return the mean number of cores used so far.
 
-        None if the machine had hardly an idle core: with more cores, they might have used more.
+        None if hardly one of the CPUs was idle: with more cores, they might have used more.
         """
         begin, used, idle = self._begin
         secs = self._now() - begin
@@ -48,5 +50,7 @@ def _used_secs() -> float:
 
 
 def _idle_secs() -> float:
-    found = psutil.cpu_times()
-    return float(found.idle + getattr(found, "iowait", 0.0))
+    # Those of other CPUs, of a shared node for example, are of no use to this process.
+    each = psutil.cpu_times(percpu=True)
+    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(each))
+    return float(sum(found.idle + getattr(found, "iowait", 0.0) for cpu, found in enumerate(each) if cpu in mine))
