@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -36,11 +37,10 @@ def print_runs(root: str, *, as_json: bool, archived: bool = False) -> None:
     Raises:
         NotARun: The directory does not exist, or is a file.
         SettingsError, StoreError: `root` cannot be read.
-        DamagedChunk: Its journal is damaged.
     """
     store, printer = store_at(root), Printer()
     _check(root, store)
-    hidden = hidden_in(store)
+    hidden = hidden_in(store, note=_say)
     shown = ("", "archived") if archived else ("",)
     rows = [row for row in runs_in(store, root) if hidden.get(row.run_id or "", "") in shown]
     if as_json:
@@ -52,6 +52,10 @@ def print_runs(root: str, *, as_json: bool, archived: bool = False) -> None:
     elif not rows:
         printer.line(f"No runs below {root}. To start one:  barograph run train.py")
     print_unreadable(unreadable)
+
+
+def _say(problem: str) -> None:
+    print(f"barograph: archived or deleted runs may be listed: {problem}", file=sys.stderr)
 
 
 def _check(root: str, store: Store) -> None:
