@@ -35,7 +35,7 @@ MOST_LINES = 64
 """Maximum number of lines of a run in one answer."""
 
 MOST_RUNS = 200
-_GONE = 499
+GONE = 499
 """Status for a client that has gone, as other servers log it."""
 
 
@@ -147,7 +147,7 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
             found = []
             for key in keys:
                 if await request.is_disconnected():
-                    return Response(status_code=_GONE)
+                    return Response(status_code=GONE)
                 try:
                     found.append(await run_in_threadpool(of_run, key, request))
                 except BarographError as error:

@@ -16,10 +16,9 @@ from barograph.experiments.run_columns import COLOR
 from barograph.queries.bands import Part, bands, parts_of_run
 from barograph.web.answers import json_answer
 from barograph.web.catalogs import Catalogs
-from barograph.web.charting import MOST_RUNS, axis_in, names_in, points_in
+from barograph.web.charting import GONE, MOST_RUNS, axis_in, names_in, points_in
 from barograph.web.opened import OpenRuns
 
-_GONE = 499
 _MOST_CHOICES = 200
 
 
@@ -45,7 +44,7 @@ def grouping_routes(opened: OpenRuns, catalogs: Catalogs) -> list[BaseRoute]:
         problems = {}
         for key, number in zip(keys, numbers, strict=True):
             if await request.is_disconnected():
-                return Response(status_code=_GONE)
+                return Response(status_code=GONE)
             try:
                 by_group[number].append(await run_in_threadpool(parts, key, request))
             except BarographError as error:

@@ -16,6 +16,7 @@ from barograph.model.clock import ManualClock
 from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
 from barograph.tune.overview import overview_of
+from barograph.tune.studies import name_of
 from barograph.tune.study import EVENTS, Study
 from barograph.tune.study_home import FOLDER, StudyHome
 from barograph.web.places import Places, Root
@@ -120,8 +121,7 @@ class OpenStudies:
         """Return the name of a study: the last part of its place."""
         if key in self._given:
             return key
-        place = self.place_of(key)
-        return place.rstrip("/").rpartition("/")[2] or place
+        return name_of(self.place_of(key))
 
     def runs_at(self, url: str) -> str | None:
         """Return the key of the place that contains runs; None if it is not served."""

@@ -23,12 +23,12 @@ from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
-from barograph.tune.overview import best_of, best_trial, state_of
+from barograph.tune.overview import best_of, best_trial, state_of, value_text
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
 from barograph.tune.study_home import new_study_name
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan, text_of
+from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
 from barograph.tune.tuner import Tuner, stop_jobs
 from barograph.watch.figures import count, duration, figure
 
@@ -209,8 +209,7 @@ def row_of(study: Study, trial: Trial) -> Sequence[Cell]:
 
 def parameter_text(trial: Trial, name: str) -> str:
     """Return the value of a parameter in a few characters; "" if it does not apply."""
-    value = trial.parameters.get(name, "")
-    return figure(value) if isinstance(value, float) else text_of(value)
+    return value_text(trial.parameters[name]) if name in trial.parameters else ""
 
 
 def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: str = "") -> None:

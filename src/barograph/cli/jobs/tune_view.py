@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from barograph.tune.analysis import hopeless_regions
+from barograph.tune.overview import value_text
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_job import TrialProgress
@@ -95,7 +96,7 @@ class StudyView:
         if finished:
             best = study.best
             head += f"\nbest  {objective.name} {figure(best.value)} (trial {best.number}: " + ", ".join(
-                f"{name}={_short(value)}" for name, value in best.parameters.items()) + ")"
+                f"{name}={value_text(value)}" for name, value in best.parameters.items()) + ")"
         rows = [_Row(str(job.trial.number), job.progress.doing,
                      "" if math.isnan(job.progress.value) else figure(job.progress.value), self._values(job.trial),
                      _progress_text(job.progress)) for job in tuner.jobs.values()]
@@ -107,7 +108,8 @@ class StudyView:
         return Group(Text(head), table, *regions)
 
     def _values(self, trial: Trial) -> list[str]:
-        return [_short(trial.parameters[name]) if name in trial.parameters else "" for name in self._study.space.names]
+        return [value_text(trial.parameters[name]) if name in trial.parameters else ""
+                for name in self._study.space.names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,3 @@ def _table(rows: Sequence[_Row], metric: str, names: Sequence[str], width: int) 
 
 def _progress_text(progress: TrialProgress) -> str:
     return f"step {progress.step:,}, {count(progress.reports, 'value')}" if progress.step else ""
-
-
-def _short(value: float | str | bool) -> str:
-    return figure(value) if isinstance(value, float) else text_of(value)
