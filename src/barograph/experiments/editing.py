@@ -164,7 +164,7 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
 
 
 def _check_move(item: Item, edit: Edit) -> None:
-    """Raise `SettingsError` if an item is neither a run nor a component, or the name of its experiment or trial is invalid."""
+    """Raise `SettingsError` if an item is neither a run nor a component, or a name is invalid."""
     if edit.experiment is None:
         return
     if item.kind not in (ItemKind.RUN, ItemKind.COMPONENT):
