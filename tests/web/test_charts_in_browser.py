@@ -176,9 +176,9 @@ def test_nothing_moves_under_the_pointer_when_the_marks_arrive(page: Any, url: s
     button = page.get_by_role("button", name="Ignore outliers")
     playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
     before = button.bounding_box()
-    assert page.get_by_role("button", name="Rename").count() == 0
+    assert page.get_by_role("button", name="Edit", exact=True).count() == 0
     held[0].continue_()
-    playwright.expect(page.get_by_role("button", name="Rename")).to_be_visible()
+    playwright.expect(page.get_by_role("button", name="Edit", exact=True)).to_be_visible()
     assert button.bounding_box() == before
 
 
