@@ -16,6 +16,7 @@ from barograph.errors import AlreadyAttached, SettingsError
 from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
+from barograph.model.manifest import EndState
 from barograph.model.probe import ProbeSettings
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
@@ -154,11 +155,16 @@ def begun(
         watch = studio = False
     words = command or sys.orig_argv
     started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
-    started.session.counts.begin_at(first_step)
-    started.name_samples(source)
-    started.observe(settings.probe, probe)
-    _hand_over(started, model, optimizer)
-    _set_handlers(started, settings.allow, checkpoint)
+    try:
+        started.session.counts.begin_at(first_step)
+        started.name_samples(source)
+        started.observe(settings.probe, probe)
+        _hand_over(started, model, optimizer)
+        _set_handlers(started, settings.allow, checkpoint)
+    except BaseException as error:
+        started.ended(EndState.FAILED, f"{type(error).__name__}: {error}")
+        started.close()
+        raise
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
     output = standard_error() if words_to is None else words_to

@@ -116,9 +116,10 @@ def test_data_that_cannot_be_read_twice_is_named() -> None:
     assert "attach(probe=(inputs, targets))" in reason
 
 
-def test_what_is_no_sample_is_refused() -> None:
+def test_what_is_no_sample_is_refused_and_the_process_can_be_recorded_again() -> None:
     with pytest.raises(SettingsError, match="probe"):
         barograph.attach(to="memory://refused", watch=False, probe=object())
+    assert current() is None
 
 
 def test_what_cannot_be_explained_is_an_error() -> None:

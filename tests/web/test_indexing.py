@@ -102,10 +102,18 @@ def test_a_run_that_is_not_indexed_yet_is_asked_for_again(slow: Slow, tmp_path: 
     client = Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
     indexing = client.get("/api/marks?run=0/first")
     slow.may_end.set()
-    until(lambda: client.get("/api/marks?run=0/first").status != 503)
+    until(lambda: client.get("/api/marks?run=0/first").status == 404)  # this catalog never gets the run
 
     assert (indexing.status, "Try again" in indexing.json["error"]) == (503, True)
-    assert client.get("/api/marks?run=0/first").status == 404, "this catalog never gets the run"
+
+
+def test_a_run_that_has_just_begun_is_found_although_the_catalog_was_read_a_moment_ago(tmp_path: Path) -> None:
+    recorded(tmp_path / "first", [1.0])
+    client = Client(application([str(tmp_path)], hosts=["127.0.0.1"], clock=ManualClock()))
+    assert client.get("/api/grouping?run=0/first").status == 200
+    recorded(tmp_path / "second", [1.0])
+
+    assert client.get("/api/grouping?run=0/first&run=0/second").status == 200
 
 
 def test_a_defect_in_indexing_is_reported(slow: Slow, place: Root) -> None:

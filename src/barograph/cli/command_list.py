@@ -25,7 +25,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "runs": "List the runs in a directory or a bucket prefix.",
         "studio": "Show runs and jobs in the browser.",
         "show": "Show the problems of a run, its losses and its layers.",
-        "report": "Write a report of a run as one HTML file.",
+        "report": "Write a report of a run or a study as one HTML file.",
         "keys": "List the tensors and metrics that a run recorded.",
         "trace": "Show which samples and files each step received.",
         "rules": "List the rules that detect problems.",

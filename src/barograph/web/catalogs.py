@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from barograph.errors import CatalogUnavailable, UnknownItem, UnknownName
+from barograph.errors import CatalogUnavailable, ObjectNotFound, UnknownItem, UnknownName
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.experiments.labels import run_at
 from barograph.model.clock import Clock
+from barograph.runs.format.layout import MANIFEST
+from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.web.indexing import Indexes
 from barograph.web.places import Places
@@ -47,14 +49,17 @@ class Catalogs:
             UnknownItem: The catalog does not know the run yet.
             CatalogError, StoreError: The catalog cannot be read, or has not been read completely.
         """
-        place, number = self._places.place_of(key), int(key.partition("/")[0])
+        store, number = store_from_url(self._places.place_of(key)), int(key.partition("/")[0])
         catalog = self.at(number)
-        item = run_at(catalog, store_from_url(place).url)
-        if item is None and self.indexes.of(self._places.roots[number]).is_first:
-            raise CatalogUnavailable("Barograph is still reading the catalog, and this run is not in it yet. Try again "
-                                     f"in a minute ({place}).")
+        item = run_at(catalog, store.url)
+        if item is None and _is_run(store):  # it has just begun
+            read = self.indexes.read_again(self._places.roots[number])
+            item = run_at(read, store.url) if read is not None else None
+            if read is None:
+                raise CatalogUnavailable("Barograph is still reading the catalog, and this run is not in it yet. Try "
+                                         f"again in a minute ({store.url}).")
         if item is None:
-            raise UnknownItem(f"The catalog does not have the run at {place}.")
+            raise UnknownItem(f"The catalog does not have the run at {store.url}.")
         return catalog, item
 
     def item(self, number: int, uid: str) -> tuple[Catalog, Item]:
@@ -69,3 +74,11 @@ class Catalogs:
         if item is None:
             raise UnknownItem(f"No item has the ID {uid[:200]!r}.")
         return catalog, item
+
+
+def _is_run(store: Store) -> bool:
+    try:
+        store.get(MANIFEST)
+    except ObjectNotFound:
+        return False
+    return True

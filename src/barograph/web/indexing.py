@@ -51,6 +51,7 @@ class _State:
     is_complete: bool = False
     is_busy: bool = False
     due_at: float = float("-inf")
+    soonest_at: float = float("-inf")
     failure: BarographError | None = None
     damage: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -80,17 +81,24 @@ class Indexes:
         state = self._state(root)
         with state.changed:
             if not state.is_busy and self._clock.monotonic() >= state.due_at:
-                state.is_busy, state.done, state.total = True, 0, 0
-                # A daemon, so that Ctrl-C does not wait for it.
-                threading.Thread(target=self._update, args=(state, root), daemon=True, name="barograph-index").start()
-            state.changed.wait_for(lambda: not state.is_busy or (
-                state.catalog is not None and max(state.runs, state.total) > _FEW), self._patience_secs)
+                self._start(state, root)
+            self._wait(state)
             if state.failure is not None and not state.is_busy and not state.is_complete:
                 raise state.failure
             if state.catalog is None:
                 raise CatalogUnavailable(f"The catalog of {root.place} is being read or migrated. Try again in a "
                                          "minute.")
             return state.catalog
+
+    def read_again(self, root: Root) -> Catalog | None:
+        """Return the catalog, brought up to date since this call; None if that takes long or was done a moment ago."""
+        state = self._state(root)
+        with state.changed:
+            if state.is_busy or self._clock.monotonic() < state.soonest_at:
+                return None
+            self._start(state, root)
+            self._wait(state)
+            return None if state.is_busy else state.catalog
 
     def of(self, root: Root) -> Indexing:
         """Return the progress of the catalog of a root."""
@@ -103,6 +111,15 @@ class Indexes:
     def _state(self, root: Root) -> _State:
         with self._lock:
             return self._states.setdefault(root.number, _State())
+
+    def _start(self, state: _State, root: Root) -> None:
+        state.is_busy, state.done, state.total = True, 0, 0
+        # A daemon, so that Ctrl-C does not wait for it.
+        threading.Thread(target=self._update, args=(state, root), daemon=True, name="barograph-index").start()
+
+    def _wait(self, state: _State) -> None:
+        state.changed.wait_for(lambda: not state.is_busy or (
+            state.catalog is not None and max(state.runs, state.total) > _FEW), self._patience_secs)
 
     def _update(self, state: _State, root: Root) -> None:
         begin = self._clock.monotonic()
@@ -119,7 +136,8 @@ class Indexes:
         with state.changed:
             state.is_busy, state.failure, state.damage = False, failure, damage
             state.is_complete = state.is_complete or failure is None
-            state.due_at = end + max(_FRESH_SECS, _SHARE * (end - begin))
+            state.soonest_at = end + _SHARE * (end - begin)
+            state.due_at = max(end + _FRESH_SECS, state.soonest_at)
             state.changed.notify_all()
 
     def _feed(self, state: _State, root: Root) -> list[str]:
