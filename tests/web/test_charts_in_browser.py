@@ -281,6 +281,8 @@ def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any
             diary.step(step, {"loss:total": loss})
         diary.ended()
         write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": lr})))
+    page.goto(f"{url}#/runs")  # the catalog gets the new runs within seconds
+    playwright.expect(page.get_by_role("link", name="grouped2").first).to_be_visible()
     page.goto(f"{url}#/compare?run=0/grouped0&run=0/grouped1&run=0/grouped2")
 
     page.get_by_label("Group by").select_option("lr")
