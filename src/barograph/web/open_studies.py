@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from barograph.tune.overview import overview_of
 from barograph.tune.studies import name_of
 from barograph.tune.study import EVENTS, Study
 from barograph.tune.study_home import FOLDER, StudyHome
+from barograph.web.kept_open import KeptOpen
 from barograph.web.places import Places, Root
 
 _HOME = "home"
@@ -44,8 +44,7 @@ class OpenStudies:
     def __init__(self, places: Places, given: Mapping[str, Study] | None = None) -> None:
         self._places = places
         self._given = {key: _Open(study) for key, study in (given or {}).items()}
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-        self._lock = threading.Lock()
+        self._open = KeptOpen[_Open](_MOST_OPEN)
 
     def keys(self) -> tuple[list[str], list[str]]:
         """Return the keys of all studies, and what cannot be read, one sentence each."""
@@ -59,7 +58,7 @@ class OpenStudies:
         home = StudyHome(JobsHome())
         for name in home.names():
             with suppress(UnknownStudy):  # its record is damaged: the place is unknown
-                found[self._key_of(home.url(name)) or f"{_HOME}/{name}"] = None
+                found[self.key_of(home.url(name)) or f"{_HOME}/{name}"] = None
         return list(found), problems
 
     def key_of_run(self, key: str) -> str:
@@ -123,11 +122,8 @@ class OpenStudies:
             return key
         return name_of(self.place_of(key))
 
-    def runs_at(self, url: str) -> str | None:
-        """Return the key of the place that contains runs; None if it is not served."""
-        return self._key_of(url)
-
-    def _key_of(self, url: str) -> str | None:
+    def key_of(self, url: str) -> str | None:
+        """Return the key of a place; None if no root contains it."""
         place = url.removeprefix("file://").rstrip("/")
         return next((root.key_of(place) for root in self._places.roots
                      if f"{place}/".startswith(f"{root.place.rstrip('/')}/")), None)
@@ -140,21 +136,10 @@ class OpenStudies:
         try:
             store = self.store_of(key)
         except BarographError:
-            with self._lock:
-                self._open.pop(key, None)
+            self._open.drop(key)
             raise
-        with self._lock:
-            opened = self._open.get(key)
-        if opened is None:
-            # With a clock that stands still: reading a study must not count as time spent on it.
-            fresh = _Open(Study.open(store, clock=ManualClock()))
-            with self._lock:
-                opened = self._open.setdefault(key, fresh)
-        with self._lock:
-            self._open[key] = opened
-            self._open.move_to_end(key)
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
+        # With a clock that stands still: reading a study must not count as time spent on it.
+        opened = self._open.opened(key, lambda: _Open(Study.open(store, clock=ManualClock())))
         with opened.lock:
             opened.study.refresh()
             yield opened

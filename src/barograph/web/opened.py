@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from barograph.errors import NotARun
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.reading.reader import RunReader
+from barograph.web.kept_open import KeptOpen
 from barograph.web.places import Places
 
 _MOST_OPEN = 64
@@ -36,13 +36,11 @@ class OpenRuns:
     def __init__(self, places: Places, *, clock: Clock | None = None) -> None:
         self._places = places
         self._clock = clock or SystemClock()
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-        self._lock = threading.Lock()
+        self._open = KeptOpen[_Open](_MOST_OPEN)
 
     def has_changed(self, key: str) -> None:
         """Have the next request read the run again."""
-        with self._lock:
-            opened = self._open.get(key)
+        opened = self._open.known(key)
         if opened is not None:
             opened.read_at = -math.inf
 
@@ -57,19 +55,9 @@ class OpenRuns:
             store = self._places.store_of(key)
         except NotARun:
             # Its directory was removed while a page shows it. Another run may come to the same place.
-            with self._lock:
-                self._open.pop(key, None)
+            self._open.drop(key)
             raise
-        with self._lock:
-            opened = self._open.get(key)
-        if opened is None:
-            opened = _Open(RunReader(store), self._clock.monotonic())
-            with self._lock:
-                opened = self._open.setdefault(key, opened)
-        with self._lock:
-            self._open.move_to_end(key)
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
+        opened = self._open.opened(key, lambda: _Open(RunReader(store), self._clock.monotonic()))
         with opened.lock:
             if self._clock.monotonic() - opened.read_at > _FRESH_SECS:
                 opened.read_at = self._clock.monotonic()  # before: a change meanwhile is read by the next

@@ -32,7 +32,7 @@ def study_routes(studies: OpenStudies) -> list[BaseRoute]:
         found = studies.overview(key)
         with studies.study(key) as study:
             plan = plan_of(study)
-        return json_answer(request, {**found, "key": key, "runs_at": plan and studies.runs_at(plan.root)})
+        return json_answer(request, {**found, "key": key, "runs_at": plan and studies.key_of(plan.root)})
 
     def surface(request: Request) -> Response:
         x, y = (request.query_params.get(name, "") for name in ("x", "y"))

@@ -1,0 +1,48 @@
+"""Keeps the objects that were used last, such as open runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class KeptOpen(Generic[T]):
+    """The objects used last, by key. Safe for threads.
+
+    Args:
+        most: Number of objects that are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def known(self, key: str) -> T | None:
+        """Return the object of a key; None if it is not kept."""
+        with self._lock:
+            return self._kept.get(key)
+
+    def drop(self, key: str) -> None:
+        """Forget the object of a key, if there is one."""
+        with self._lock:
+            self._kept.pop(key, None)
+
+    def opened(self, key: str, make: Callable[[], T]) -> T:
+        """Return the object of a key, made if it is not kept. Two threads that make one at a time get the same."""
+        found = self.known(key)
+        if found is None:
+            found = make()  # outside of the lock: it may take long
+        with self._lock:
+            found = self._kept.setdefault(key, found)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found
