@@ -123,7 +123,7 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What runs can be grouped by, and the group of each run."""
+    """Names that runs can be grouped by, and the group of each run."""
 
     choices: tuple[str, ...]
     groups: tuple[str, ...]
@@ -244,7 +244,7 @@ class SampleValues:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a run has about the inside of its model."""
+    """Latent spaces and saliency maps that a run recorded."""
 
     evaluations: int
     saliency_methods: tuple[str, ...]

@@ -29,7 +29,7 @@ class PassName:
 
     Attributes:
         loader: Description of its loader.
-        number: Index of the loader among those with the same description.
+        number: Position among the loaders with the same description, in order of first use.
         begun: Number of earlier passes over it.
     """
 

@@ -274,7 +274,7 @@ export type Gauge = {
   values: Value[];
 };
 
-/** What runs can be grouped by, and the group of each run. */
+/** Names that runs can be grouped by, and the group of each run. */
 export type Grouping = {
   choices: string[];
   groups: string[];
@@ -346,7 +346,7 @@ export type Improvement = {
   value: Value;
 };
 
-/** What a run has about the inside of its model. */
+/** Latent spaces and saliency maps that a run recorded. */
 export type Inside = {
   evaluations: number;
   saliency_methods: string[];
