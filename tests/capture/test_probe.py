@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from barograph.capture.probe_pass import fixed_samples
 from barograph.errors import SettingsError, UnknownName, UnsupportedCapture
 from barograph.inside import explain
 from barograph.model.probe import SALIENCY_METHODS, ProbeSettings
@@ -142,6 +143,16 @@ def test_the_layer_can_be_chosen(record, model, data):
     with torch.no_grad():
         expected = [item.shape for item in (model.eval().conv(data[0][40:45]).mean((2, 3)),)]
     assert [frame["custom:probe/output[conv]"].shape] == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_samples_may_be_tensors_that_numpy_cannot_convert(dtype):
+    inputs = torch.arange(12).reshape(4, 3).to(dtype).requires_grad_()
+
+    samples = fixed_samples(inputs, torch.arange(4), 2)
+
+    assert samples.inputs.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert samples.targets.tolist() == [0, 1]
 
 
 def test_a_layer_that_is_never_called_is_reported(record, model, data):

@@ -140,3 +140,4 @@ def test_a_study_of_this_process_is_shown_and_goes_on(notebook: Tab, monkeypatch
 
     playwright.expect(cell.frame.get_by_text("Trial 4 is the best of 5")).to_be_visible()
     assert "Trial 1 is the best of 4" in cell.widget._repr_mimebundle_()[0]["text/html"]
+    cell.widget.close()

@@ -97,7 +97,7 @@ class OwnProbe:
         return self._samples is not None
 
     def choose(self, inputs: Any, targets: Any = None) -> None:
-        """Set the samples: the first different rows.
+        """Set the samples: the first rows.
 
         Raises:
             SettingsError: They are not arrays with a row per sample.
@@ -138,14 +138,14 @@ class OwnProbe:
 
 
 def fixed_samples(inputs: Any, targets: Any, most: int) -> FixedSamples:
-    """Return the first different samples.
+    """Return the first rows.
 
     Raises:
         SettingsError: They are not arrays with a row per sample.
     """
     try:
-        x = np.array(inputs[:most])
-        y = None if targets is None else np.array(targets[:most])
+        x = _copied(inputs[:most])
+        y = None if targets is None else _copied(targets[:most])
     except (TypeError, ValueError, IndexError, KeyError):
         raise SettingsError(f"probe is {type(inputs).__name__}; it must be a number of samples, a table, an array, or "
                             "a pair (inputs, targets) of arrays.") from None
@@ -154,6 +154,14 @@ def fixed_samples(inputs: Any, targets: Any, most: int) -> FixedSamples:
                             + (f" and targets of shape {y.shape}" if y is not None else "")
                             + "; pass one row, and one target, per sample.")
     return FixedSamples(x, y)
+
+
+def _copied(rows: Any) -> NDArray[Any]:
+    """Return a copy in host memory of rows of a table, an array, or a tensor on any device."""
+    if hasattr(rows, "detach"):  # NumPy has no bfloat16, and converts no tensor that requires a gradient or is on a GPU
+        rows = rows.detach().cpu()
+        rows = (rows.float() if str(rows.dtype) == "torch.bfloat16" else rows).numpy()
+    return np.array(rows)
 
 
 def class_results(scores: NDArray[Any], targets: NDArray[Any] | None, losses: NDArray[Any] | None) -> Results:

@@ -44,6 +44,7 @@ class PageWidget(anywidget.AnyWidget):
         self._shown: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._following: threading.Thread | None = None
         super().__init__(_esm=script, page=page_with(packed({}, start=start, saved_unix=0.0), source="notebook"))
         self.on_msg(self._asked)
 
@@ -63,7 +64,8 @@ class PageWidget(anywidget.AnyWidget):
                 active = goes_on()  # before the last answers, so that nothing before the end is missed
                 self.send_changes()
 
-        threading.Thread(target=sending, name="barograph-page", daemon=True).start()
+        self._following = threading.Thread(target=sending, name="barograph-page", daemon=True)
+        self._following.start()
 
     def send_changes(self) -> None:
         """Send the answers that changed since the page got them."""
@@ -73,8 +75,10 @@ class PageWidget(anywidget.AnyWidget):
             self._answer(url, version, unchanged=False)
 
     def close(self) -> None:
-        """Remove it from the notebook."""
+        """Remove it from the notebook; when this returns, no thread follows anything."""
         self._closed.set()
+        if self._following is not None:
+            self._following.join()
         super().close()
 
     def _asked(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
