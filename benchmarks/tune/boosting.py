@@ -27,7 +27,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks.tune.ranks import wilcoxon
-from benchmarks.tune.searchers import version_of
+from benchmarks.tune.searchers import digest_of, version_of
 
 TRIALS, HELD_OUT, SPLIT = 30, 0.25, 0.25
 KEPT = Path(".cache/tune-boosting.jsonl")
@@ -149,6 +149,13 @@ def optunas(name: str, seed: int) -> dict[str, float]:
 SEARCHES: Mapping[str, Callable[[str, int], dict[str, float]]] = {"barograph": ours, "optuna's example": optunas}
 
 
+def version_of_algorithms() -> str:
+    """Return a digest of the code of the built-in algorithms, with their ranges."""
+    import barograph.jobs.algorithms
+
+    return digest_of(sorted(Path(barograph.jobs.algorithms.__file__).parent.rglob("*.py")))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -159,7 +166,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.kept.parent.mkdir(parents=True, exist_ok=True)
-    versions = {"barograph": version_of("auto"), "optuna's example": version_of("optuna-tpe")}
+    versions = {"barograph": f"{version_of('auto')} {version_of_algorithms()}", "optuna's example": version_of("optuna-tpe")}
     found: dict[tuple[str, str, int], float] = {}
     for line in options.kept.read_text().splitlines() if options.kept.exists() else ():
         row = json.loads(line)
