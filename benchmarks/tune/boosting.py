@@ -166,7 +166,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.kept.parent.mkdir(parents=True, exist_ok=True)
-    versions = {"barograph": f"{version_of('auto')} {version_of_algorithms()}", "optuna's example": version_of("optuna-tpe")}
+    versions = {"barograph": f"{version_of('auto')} {version_of_algorithms()}",
+                "optuna's example": version_of("optuna-tpe")}
     found: dict[tuple[str, str, int], float] = {}
     for line in options.kept.read_text().splitlines() if options.kept.exists() else ():
         row = json.loads(line)
