@@ -28,7 +28,15 @@ from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
 from barograph.tune.parameter import builtin
 from barograph.tune.space import Space, space_from
-from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
+from barograph.tune.spec import (
+    Completion,
+    Objective,
+    Stopping,
+    StudySpec,
+    completion_from_json,
+    default_stopping,
+    objectives_from,
+)
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
@@ -99,7 +107,7 @@ class Study:
             seed: With it, a study that runs one trial at a time is reproducible.
             trials: Number of trials; a shortcut for `completion`.
             completion: When the study ends.
-            stopping: Which trials are stopped early.
+            stopping: Which trials are stopped early; None: by the median rule, with hyperband by ASHA.
             constraints: Conditions that every trial meets, such as "width * depth <= 1024".
             details: JSON data that is stored with the study, for use on resume.
             parents: Up to five earlier studies to start from, or their locations.
@@ -122,7 +130,8 @@ class Study:
             completion = replace(completion, trials=trials)
         spec = StudySpec(
             space_from(space, constraints), objectives_from(maximize, minimize), strategy,
-            secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
+            secrets.randbelow(2**31) if seed is None else seed, completion, stopping or default_stopping(strategy),
+            dict(details or {}))
         store, clock = None if where is None else _store(where), clock or SystemClock()
         if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
