@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from barograph.errors import BadSpace, StudyChanged, StudyExists, TuneError, UnknownStudy
+from barograph.errors import BadSpace, ObjectNotFound, StoreError, StudyChanged, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
@@ -26,6 +26,7 @@ from barograph.tune.completion import reason_to_end
 from barograph.tune.confirmation import Confirmation, confirmation_from_json
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
+from barograph.tune.live_values import Latest, LiveValues
 from barograph.tune.parameter import builtin
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import (
@@ -54,6 +55,7 @@ class Study:
     Args:
         spec: What it looks for.
         log: Its events; None: it lives in memory.
+        live: The latest values of its running trials; None: those of this process only.
         heritage: What it starts from.
         clock: The time.
 
@@ -67,11 +69,12 @@ class Study:
 
     def __init__(
         self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
-        clock: Clock | None = None,
+        clock: Clock | None = None, live: LiveValues | None = None,
     ) -> None:
         self.spec, self.heritage = spec, heritage or Heritage()
         self._log = log
         self._clock = clock or SystemClock()
+        self._live = live or LiveValues(None, self._clock)
         self._history = History(spec.space, spec.objectives)
         for trial in self.heritage.trials:
             self._history.inherit(trial)
@@ -152,7 +155,7 @@ class Study:
         except NotLeading:
             raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, heritage=heritage, clock=clock)
+        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock))
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -172,7 +175,7 @@ class Study:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
         first = events[0].data
         study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
-                    clock=clock)
+                    clock=clock, live=LiveValues(store, clock))
         study._take(events[1:])
         return study
 
@@ -185,6 +188,21 @@ class Study:
     def running(self) -> list[Trial]:
         """Unfinished trials: those that run, and those whose process was killed."""
         return list(self._history.running.values())
+
+    @property
+    def following_event(self) -> str:
+        """Name of the next event in the store: while it does not exist, the study has not changed."""
+        return f"{EVENTS}/{self.events + 1:08d}.json"
+
+    def latest(self) -> dict[int, Latest]:
+        """Return the last reported step and value of each running trial that has one, by its number.
+
+        Values of trials that other processes train are up to two seconds old.
+        """
+        try:
+            return self._live.read(self.running)
+        except StoreError:
+            return {}
 
     @property
     def space(self) -> Space:
@@ -365,6 +383,7 @@ class Study:
                     mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping,
                     self._averages)):
                 self.stop(mine, reason, cause=Cause.RULE)
+        self._live.note(self.running)
         return self.should_stop(mine)
 
     def stop(self, trial: Trial | int, reason: str, *, cause: Cause = Cause.FINDING) -> None:
@@ -515,6 +534,31 @@ def _store(where: str | os.PathLike[str] | Store) -> Store:
 
 def _log(store: Store, clock: Clock) -> EventLog:
     return EventLog(store, EVENTS, clock=clock.unix)
+
+
+def identity_of(store: Store) -> bytes:
+    """Return what tells a study from another one that was created at the same place after it was deleted.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    try:
+        return bytes(store.get(f"{EVENTS}/{0:08d}.json"))
+    except ObjectNotFound:
+        return b""
+
+
+def has_event(store: Store, name: str) -> bool:
+    """Return whether the store of a study has an event.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    try:
+        store.get(name)
+    except ObjectNotFound:
+        return False
+    return True
 
 
 def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
