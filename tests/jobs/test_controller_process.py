@@ -134,6 +134,19 @@ def test_a_controller_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_the_note_of_a_controller_that_was_killed_without_a_job_is_removed(tmp_path: Path) -> None:
+    home = JobsHome(tmp_path)
+    note_running(home)
+    running = controller_lock(home)
+    assert running.take()
+    assert not ensure_controller(home)
+    assert (tmp_path / "controller.json").exists(), "the controller runs"
+
+    running.release()
+    assert not ensure_controller(home)
+    assert not (tmp_path / "controller.json").exists()
+
+
 def wait_until(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + _SECS
     while not condition():

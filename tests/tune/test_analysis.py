@@ -53,7 +53,7 @@ def test_little_data_gives_no_importance() -> None:
 def test_a_region_where_all_trials_diverge_is_named(study: Study) -> None:
     region, = hopeless_regions(study)
     least = min(float(trial.parameters["lr"]) for trial in study.trials if trial.cause)
-    assert str(region) == f"lr ≥ {least:.3g}: {region.count} of {region.count} diverged"
+    assert str(region) == f"lr ≥ {least:.3g}: {region.count} of {region.count}: diverged"
     assert region.count == sum(trial.cause is Cause.FINDING for trial in study.trials)
 
 

@@ -103,7 +103,7 @@ def test_a_region_that_fails_is_one_sentence() -> None:
     for lr in (0.1, 0.2, 0.3, 0.8, 0.9, 1.0):
         study.add({"lr": lr, "width": 5}, lr, failed="diverged: loss 9" if lr > 0.5 else "")
 
-    assert [part.text for part in overview_of(study, "mine").hopeless] == ["lr ≥ 0.8: 3 of 3 diverged"]
+    assert [part.text for part in overview_of(study, "mine").hopeless] == ["lr ≥ 0.8: 3 of 3: diverged"]
 
 
 def test_the_best_trial_of_jobs_has_its_command_and_its_model() -> None:

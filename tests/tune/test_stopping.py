@@ -67,6 +67,14 @@ def test_the_median_rule_needs_trials_that_ended() -> None:
     assert reason_to_stop(trial(0.1, 0.1), [*running, trial(0.9, 0.9), trial(0.9, 0.9)], ACCURACY, MEDIAN) == ""
 
 
+def test_the_median_rule_compares_after_a_fifth_of_a_finished_trial() -> None:
+    peers = [trial(*[0.9] * 10) for _ in range(3)]
+    assert reason_to_stop(trial(0.1), peers, ACCURACY, MEDIAN) == ""
+    assert reason_to_stop(trial(0.1, 0.1), peers, ACCURACY, MEDIAN) != ""
+    stopped = [trial(*[0.9] * 10, state=TrialState.STOPPED) for _ in range(3)]
+    assert reason_to_stop(trial(0.1), stopped, ACCURACY, MEDIAN) != "", "nobody knows how long a trial takes"
+
+
 def test_rules_can_be_disabled() -> None:
     peers = [trial(0.9) for _ in range(9)]
     assert reason_to_stop(trial(0.1), peers, ACCURACY, Stopping(rules=())) == ""
@@ -99,4 +107,4 @@ def test_the_median_rule_reads_the_curve_of_an_ended_trial_once() -> None:
     for count in range(1, 21):
         assert not reason_to_stop(trial(*[0.9] * count), peers, ACCURACY, MEDIAN, averages)
     assert [curve.reads for curve in curves] == [20, 20, 20]
-    assert reason_to_stop(trial(0.4), peers, ACCURACY, MEDIAN, averages)
+    assert reason_to_stop(trial(0.4, 0.4, 0.4, 0.4), peers, ACCURACY, MEDIAN, averages)

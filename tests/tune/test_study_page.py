@@ -41,11 +41,19 @@ def test_a_report_has_the_verdict_the_charts_and_all_trials() -> None:
 
     assert "Trial 3 is the best of 6: loss 1 with lr=" in page
     assert re.findall(r'<h2 id="([\w-]+)-title">', page) == [
-        "confirmation", "so-far", "importance", "slices", "trials", "search"]
+        "confirmation", "so-far", "slices", "trials", "search"]
     assert "Trial 3 is better than trial 2: by 1" in page
     assert page.count('<th scope="row">★ 3</th>') == 1
     assert len(re.findall(r"<title>trial 0 finished: loss 4</title>", page)) == 4, "by trial, by time, two slices"
     assert "<td>no data</td>" in page
+
+
+def test_ten_finished_trials_have_importance() -> None:
+    study = Study.create(None, {"lr": "1e-4..1:log"}, strategy="random", seed=1, minimize="loss", trials=10)
+    for number in range(10):
+        assert '"importance-title"' not in study_document(overview_of(study, "digits"), made_unix=0.0)
+        study.tell(study.ask(), float(number))
+    assert '"importance-title"' in study_document(overview_of(study, "digits"), made_unix=0.0)
 
 
 def test_the_line_of_the_best_goes_down_and_then_on_to_the_last_trial() -> None:

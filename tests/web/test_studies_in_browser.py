@@ -90,7 +90,7 @@ def test_a_study_says_what_it_found_and_links_its_trials(tab: Tab, url: str) -> 
 
     found = page.get_by_role("region", name="What the study found")
     playwright.expect(found).to_contain_text("Trial 3 is the best of 9: loss 0.1 with lr=0.01")
-    playwright.expect(found).to_contain_text("lr ≥ 0.3: 3 of 3 diverged")
+    playwright.expect(found).to_contain_text("lr ≥ 0.3: 3 of 3: diverged")
     playwright.expect(found).to_contain_text("trial 3 is better than trial 4")
     playwright.expect(found.locator("code").first).to_contain_text("train.py --lr 0.01 --width 13 --optimizer adam")
     row = page.get_by_role("row", name="Trial 3, the best")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from barograph.jobs.handover import is_older_running
+from barograph.jobs.handover import is_noted, is_older_running, note_ended
 from barograph.jobs.home import JobsHome
 from barograph.machine.host_lock import HostLock
 from barograph.processes.command import own_module
@@ -93,6 +93,7 @@ def ensure_controller(home: JobsHome) -> bool:
     if dismiss(home):
         return True
     if all(record.over for record in home.all()) and not _has_more(home):
+        _forget_killed(home)
         return False
     is_running = not _is_free(controller_lock(home))
     if is_running and not (is_older_running(home) and _is_free(successor_lock(home))):
@@ -122,6 +123,15 @@ def _is_free(lock: HostLock) -> bool:
     is_free = lock.take()
     lock.release()
     return is_free
+
+
+def _forget_killed(home: JobsHome) -> None:
+    """Remove the note of a controller that was killed before it had a job."""
+    if is_noted(home):
+        lock = controller_lock(home)
+        if lock.take():
+            note_ended(home)
+            lock.release()
 
 
 def _has_more(home: JobsHome) -> bool:

@@ -33,6 +33,11 @@ def note_ended(home: JobsHome) -> None:
         (home.path / _RUNNING).unlink(missing_ok=True)
 
 
+def is_noted(home: JobsHome) -> bool:
+    """Return whether there is a note of a controller, which may have been killed."""
+    return (home.path / _RUNNING).exists()
+
+
 def is_older_running(home: JobsHome) -> bool:
     """Return whether the controller that runs has an older version than this process."""
     running = _version(home, _RUNNING)

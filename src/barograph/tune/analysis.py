@@ -26,6 +26,7 @@ from barograph.tune.trial import Cause, Trial, TrialState
 
 _TOP_SHARE, _LEAST_TOP = 0.2, 4
 _GRID = 50
+_LEAST_RANKED = 10
 _LEAST_TRIALS = 4
 _LEAST_FAILED = 3
 _SURFACE = 20
@@ -55,7 +56,7 @@ class Importance:
 
 
 def importance(study: Study) -> list[Importance]:
-    """Return the importance of each parameter, the highest first; empty with fewer than four finished trials.
+    """Return the importance of each parameter, the highest first; empty with fewer than ten finished trials.
 
     Compares the density of the best fifth of the trials with that of all, for each parameter alone.
 
@@ -63,7 +64,7 @@ def importance(study: Study) -> list[Importance]:
     Subspaces", 2023.
     """
     finished = _finished(study)
-    if len(finished) < _LEAST_TRIALS:
+    if len(finished) < _LEAST_RANKED:
         return []
     ranked = sorted(finished, key=lambda trial: study.objective.loss(trial.value))
     top = ranked[:max(_LEAST_TOP, math.ceil(_TOP_SHARE * len(ranked)))]
@@ -222,7 +223,7 @@ class HopelessRegion:
     count: int
 
     def __str__(self) -> str:
-        return f"{self.name} {self.condition}: {self.count} of {self.count} {self.reason}"
+        return f"{self.name} {self.condition}: {self.count} of {self.count}: {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON data."""

@@ -150,7 +150,7 @@ class HopelessPart:
 
     Attributes:
         name: Name of the parameter.
-        text: A sentence: "lr ≥ 0.3: 6 of 6 diverged".
+        text: A sentence: "lr ≥ 0.3: 6 of 6: diverged".
     """
 
     name: str

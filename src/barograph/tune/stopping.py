@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 
 from barograph.tune.spec import Objective, Stopping
-from barograph.tune.trial import Trial
+from barograph.tune.trial import Trial, TrialState
 
 _DIGITS = 4
+_GRACE = 5
+"""The median rule compares after one part in so many of the steps of a finished trial: before, curves tell mostly how the
+weights were initialized."""
 
 
 class RunningAverages:
@@ -24,13 +27,20 @@ class RunningAverages:
 
     def at(self, trial: Trial, step: int, objective: Objective) -> float | None:
         """Return the average loss of a trial up to a step; None if it did not reach the step."""
+        steps, averages = self._of(trial, objective)
+        place = bisect.bisect_right(steps, step)
+        return averages[place - 1] if place and steps[-1] >= step else None
+
+    def last_step(self, trial: Trial, objective: Objective) -> int:
+        """Return the step of the last report of a trial with a curve."""
+        return self._of(trial, objective)[0][-1]
+
+    def _of(self, trial: Trial, objective: Objective) -> tuple[list[int], list[float]]:
         if id(trial) not in self._known:
             steps = sorted(trial.curve)
             sums = itertools.accumulate(objective.loss(trial.curve[one]) for one in steps)
             self._known[id(trial)] = steps, [total / count for count, total in enumerate(sums, 1)]
-        steps, averages = self._known[id(trial)]
-        place = bisect.bisect_right(steps, step)
-        return averages[place - 1] if place and steps[-1] >= step else None
+        return self._known[id(trial)]
 
 
 def reason_to_stop(
@@ -92,6 +102,9 @@ def _median(
     """The median rule of SageMaker and Vizier: the best value so far against the median of the running averages."""
     step = max(trial.curve)
     if step < stopping.min_step:
+        return ""
+    lengths = [averages.last_step(peer, objective) for peer in peers() if peer.state is TrialState.FINISHED]
+    if lengths and step * _GRACE < median(lengths):
         return ""
     found = [average for peer in peers() if peer.state.is_over
              if (average := averages.at(peer, step, objective)) is not None]

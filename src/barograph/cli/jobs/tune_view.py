@@ -19,7 +19,7 @@ from barograph.tune.overview import value_text
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_job import TrialProgress
-from barograph.tune.trial_plan import TrialPlan, text_of
+from barograph.tune.trial_plan import TrialPlan
 from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
@@ -75,7 +75,7 @@ class StudyView:
                 print(f"barograph: {self._line(trial)}", file=sys.stderr, flush=True)
 
     def _line(self, trial: Trial) -> str:
-        values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.parameters.items())
+        values = ", ".join(f"{name}={value_text(value)}" for name, value in trial.parameters.items())
         if trial.state is TrialState.RUNNING:
             return f"trial {trial.number} started: {values}"
         text = f"trial {trial.number} {trial.state}"
