@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import selectors
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +30,18 @@ with torch.no_grad():
 for number in range(80):
     train_step()
 '''
+ENDLESS = '''
+import os, time
+for number in range(10**9):
+    train_step()
+    time.sleep(0.02)
+    if number == 20:
+        with open("new", "w") as file:
+            print(os.getpid(), file=file)
+        os.replace("new", "pid")
+'''
+KILLED_SECS = 60.0
+"""Within which an open page shows that its training was killed; it takes two seconds on an idle machine."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +56,8 @@ def desk(make_desk: Callable[[str], Any]) -> Any:
     return desk
 
 
-def serve(desk: Any, *words: str) -> tuple[Any, str]:
-    process = desk.start("barograph", "studio", "runs", "--no-open", *words)
+def serve(desk: Any, *words: str, place: str = "runs") -> tuple[Any, str]:
+    process = desk.start("barograph", "studio", place, "--no-open", *words)
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         text, deadline = b"", time.monotonic() + LONGEST_SECS
@@ -139,6 +152,50 @@ def test_two_runs_are_chosen_and_compared(tab: Tab, url: str) -> None:
     chart.scroll_into_view_if_needed()
     playwright.expect(chart.locator("canvas")).to_be_visible()
     assert tab.complaints == []
+
+
+def test_the_list_of_runs_says_what_is_wrong_although_the_first_question_failed(tab: Tab, url: str) -> None:
+    tab.page.route("**/api/problems*", lambda route: route.abort(), times=1)
+    page = tab.open(f"{url}#/runs")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="dead"))
+    tab.until(lambda: any("ERR_FAILED" in text for text in tab.complaints), "the question fails")
+    playwright.expect(row).to_contain_text("costly:")  # the finding by name
+    page.get_by_role("link", name="Now").click()
+    page.get_by_role("link", name="Runs").click()
+
+    playwright.expect(row).to_contain_text("dead, since step 0")
+
+
+def test_a_chart_of_a_run_that_has_ended_is_asked_for_again(tab: Tab, url: str) -> None:
+    tab.page.route("**/api/lines*", lambda route: route.fulfill(status=502, body="The gateway has no answer."), times=1)
+    page = tab.open(f"{url}#/run/0/dead?tab=charts&search=^loss$")
+
+    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    assert any("502" in text for text in tab.complaints), "the first question failed"
+
+
+def test_a_trainer_that_is_killed_is_named_as_killed_and_nothing_says_that_it_runs(desk: Any, tab: Tab) -> None:
+    desk.script(ENDLESS, "endless.py")
+    trainer = desk.start("barograph", "run", "--no-live", "--budget", "off", "--to", "others/victim", "endless.py")
+    desk.wait_until(lambda: (desk.folder / "pid").exists(), "the training has begun")
+    studio, url = serve(desk, "--port", "0", place="others")
+    page = tab.open(f"{url}#/run/0/victim")
+    playwright.expect(page.locator(".head")).to_contain_text("running")
+    now = tab.context.new_page()
+    now.goto(f"{url}#/now")
+    playwright.expect(now.get_by_role("heading", level=1)).to_contain_text("1 training")
+
+    os.kill(int((desk.folder / "pid").read_text()), signal.SIGKILL)
+    assert desk.end(trainer).code == -signal.SIGKILL
+
+    at_once = KILLED_SECS * 1000
+    playwright.expect(page.locator(".head")).to_contain_text("killed", timeout=at_once)
+    playwright.expect(page.locator("main")).not_to_contain_text(re.compile("running|live", re.IGNORECASE))
+    playwright.expect(now.get_by_role("heading", level=1)).to_have_text("No training is running", timeout=at_once)
+    playwright.expect(now.get_by_role("listitem")).to_contain_text("killed")
+    assert tab.complaints == []
+    studio.terminate()
+    studio.wait()
 
 
 def test_a_server_that_was_killed_and_started_again_is_asked_again(tab: Tab, desk: Any) -> None:

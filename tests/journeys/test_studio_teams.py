@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ from barograph.experiments.handle import catalog_at
 from barograph.model.items import Entry, Verb
 from barograph.store.urls import store_from_url
 from chromium import CHROMIUM, Tab
+from proxies import proxied
 from web_client import recorded
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -74,50 +71,8 @@ def server(root: Path) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def proxy(server: int) -> Iterator[tuple[str, list[str]]]:
     """Address of a reverse proxy with the studio below `PREFIX`, and every path that it was asked for."""
-    asked: list[str] = []
-
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            if not self.path.startswith(f"{PREFIX}/"):
-                self.send_error(404)
-                return
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            # As nginx does by default: the studio sees another host than the browser.
-            kept = {name: text for name, text in self.headers.items() if name.lower() not in ("host", "connection")}
-            request = urllib.request.Request(f"http://127.0.0.1:{server}{self.path.removeprefix(PREFIX)}", body or None,
-                                             kept, method=self.command)
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
-            try:
-                answer = opener.open(request, timeout=_END_SECS)
-            except urllib.error.HTTPError as error:
-                answer = error
-            with answer:
-                data = answer.read()
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    if name.lower() not in ("transfer-encoding", "connection", "content-length"):
-                        self.send_header(name, value)
-                self.send_header("content-length", str(len(data)))
-                with contextlib.suppress(ConnectionError):  # the page no longer wants it
-                    self.end_headers()
-                    self.wfile.write(data)
-
-        do_POST = do_GET  # noqa: N815 - the library finds it by this name
-
-        def log_message(self, *_: Any) -> None: ...
-
-    class NoRedirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *_: Any) -> None:
-            return None
-
-    web = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    thread = threading.Thread(target=web.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{web.server_port}{PREFIX}/", asked
-    web.shutdown()
-    web.server_close()
-    thread.join(_END_SECS)
+    with proxied(server, PREFIX) as (url, asked, _):
+        yield url, asked
 
 
 @pytest.fixture(scope="module")

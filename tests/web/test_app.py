@@ -11,7 +11,7 @@ import pytest
 from barograph.model.clock import ManualClock
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
-from barograph.web.page_digest import is_stale
+from barograph.web.page_digest import BUILT, is_stale
 from barograph.web.questions import QUESTIONS
 from diary import Diary
 from web_client import Client
@@ -64,6 +64,16 @@ def test_a_run_without_a_metric_has_no_line_beside_others(client: Any) -> None:
     found = client.get("/api/curves?run=0/group/second&run=0/first&name=loss&name=learning_rate:group0").json
 
     assert [[line["name"] for line in lines] for lines in found] == [["loss"], ["loss"]]
+
+
+def test_a_run_that_has_no_loss_yet_has_no_line(client: Any, root: Path) -> None:
+    diary = Diary("starting", store_from_url(str(root / "starting")))
+    diary.step(0, {"scalar:acc": 1.0})
+    diary.publish()
+
+    answer = client.get("/api/curves?run=0/starting&name=loss")
+
+    assert (answer.status, answer.json) == (200, [])
 
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
@@ -127,6 +137,13 @@ def test_a_long_answer_is_compressed(client: Any) -> None:
 
 def test_the_page_was_built_from_its_sources() -> None:
     assert not is_stale(), "build it: python building/barograph_build.py"
+
+
+def test_the_licenses_of_what_the_script_contains_are_installed_with_it() -> None:
+    text = (BUILT / "licenses.md").read_text(encoding="utf-8")
+
+    assert "Permission is hereby granted" in text
+    assert [name for name in ("svelte", "uplot") if f"## {name} - " not in text] == []
 
 
 def test_the_page_loads_nothing_from_other_hosts(client: Any) -> None:

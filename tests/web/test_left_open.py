@@ -10,6 +10,7 @@ from barograph.web.app import application
 from chromium import Tab, needs_chromium, playwright, served
 from chromium import browser as browser
 from diary import Diary
+from proxies import proxied
 
 _ANNOUNCEMENTS = 60
 _A_DAY_MS = 24 * 3600 * 1000
@@ -58,6 +59,29 @@ def test_memory_does_not_grow_with_announcements_and_new_steps_are_shown(
 
         tab.until(is_shown, "the new step")
         assert tab.complaints == []
+        tab.context.close()
+
+
+@needs_chromium
+def test_where_a_proxy_forbids_sockets_the_page_keeps_up_by_asking(tmp_path: Path, browser: Any) -> None:
+    diary = Diary("live", store_from_url(str(tmp_path / "runs" / "live")))
+    diary.step(0, {"loss:total": 3.0})
+    diary.publish()
+    with (served(application([str(tmp_path / "runs")], hosts=[])) as studio,
+          proxied(int(studio.rstrip("/").rpartition(":")[2])) as (url, asked, refused)):
+        tab = Tab(browser)
+        page = tab.open(f"{url}#/run/0/live")
+        playwright.expect(page.get_by_text("1 step", exact=True)).to_be_visible()
+        tab.until(lambda: len(refused) >= 2, "the second socket that is refused")
+        for number in range(1, 4):
+            diary.step(number, {"loss:total": 3.0 - number})
+            diary.publish()
+            playwright.expect(page.get_by_text(f"{number + 1} steps", exact=True)).to_be_visible()
+
+        before = len([path for path in asked if "/api/run?" in path])
+        tab.until(lambda: len([path for path in asked if "/api/run?" in path]) >= before + 3, "three more questions")
+        assert len(refused) == 2, "no more sockets are tried"
+        assert len([text for text in tab.complaints if "WebSocket" not in text]) == 0, tab.complaints
         tab.context.close()
 
 

@@ -41,7 +41,7 @@ def run(reader: RunReader, request: Request) -> Any:
 
 
 def curves(reader: RunReader, request: Request) -> Any:
-    """Lines of a chart. Of several runs, each has the lines that it recorded."""
+    """Lines of a chart; each run has those that it recorded."""
     points = number_in(request, "points", 1200) or 0
     if not 2 <= points <= _MOST_POINTS:
         raise SettingsError(f"points is {points}; expected 2 to {_MOST_POINTS}.")
@@ -51,7 +51,8 @@ def curves(reader: RunReader, request: Request) -> Any:
         try:
             lines.append(chart_line(reader, name, points=points, start=start, stop=stop).to_json())
         except UnknownKey:
-            if len(request.query_params.getlist("run")) == 1:
+            # Lists ask for the loss of every run, also of those that have recorded none yet.
+            if name != "loss" and len(request.query_params.getlist("run")) == 1:
                 raise
     return lines
 

@@ -6,6 +6,8 @@ export default defineConfig(({ mode }) => ({
   plugins: [svelte()],
   base: "./", // works below any path of a proxy
   build: {
+    // The licenses of what the script contains ask that they go with it.
+    license: mode === "single" ? false : { fileName: "licenses.md" },
     outDir: "../static", emptyOutDir: mode !== "single", sourcemap: false, assetsInlineLimit: 0, modulePreload: { polyfill: false },
     ...(mode === "single" ? {
       copyPublicDir: false, cssCodeSplit: false,

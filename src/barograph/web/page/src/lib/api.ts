@@ -11,6 +11,10 @@ export class Failed extends Error {
   }
 }
 
+/** Whether a question that failed is asked again, and after how long: the server, or a proxy before it, did not answer or asks for it. */
+export const RETRY_MS = 3000;
+export const isRetried = (error: unknown): boolean => savedMs === null && error instanceof Failed && [0, 502, 503, 504].includes(error.status);
+
 const known = new Map<string, { version: string; data: unknown }>();
 const MOST_KNOWN = 400;
 /** URLs that were asked for since the page was opened, see `forget`. */

@@ -1,5 +1,5 @@
 import { untrack } from "svelte";
-import { Failed, get, type Query } from "./api";
+import { Failed, get, isRetried, RETRY_MS, type Query } from "./api";
 import { afterOthers } from "./busy.svelte";
 import { onChange } from "./changes";
 import { savedMs } from "./source";
@@ -11,8 +11,6 @@ export class Asked<T> {
   status = $state<number>(200);
   loading = $state(false);
 }
-
-const RETRY_MS = 3000;
 
 /**
  * Ask the server now, whenever the question changes, and while `everyMs` is not 0: when its runs or its study change, and every
@@ -40,6 +38,7 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
       asked.loading = busy = true;
       again = false; // it changed while it was asked for
       began = performance.now();
+      let pauseMs = everyMs;
       try {
         const data = await get<T>(name, query, aborting.signal);
         if (data !== asked.data) asked.data = data;
@@ -49,13 +48,12 @@ export function ask<T>(question: () => { name: string; query?: Query; everyMs?: 
         if (aborting.signal.aborted) return;
         asked.failure = error instanceof Error ? error.message : String(error);
         asked.status = error instanceof Failed ? error.status : 0;
+        if (isRetried(error)) pauseMs ||= RETRY_MS;
       } finally {
         busy = false;
         tookMs = performance.now() - began;
         if (!aborting.signal.aborted) asked.loading = false;
       }
-      // The server asks for another try: its catalog is being read or migrated.
-      const pauseMs = everyMs || (asked.status === 503 ? RETRY_MS : 0);
       if (!pauseMs || savedMs !== null || aborting.signal.aborted) return;
       if (again) soon();
       else timer = setTimeout(() => void once(), document.hidden ? pauseMs * 5 : pauseMs);

@@ -8,7 +8,7 @@ export type Scale = {
   invert: (share: number) => number;
   low: number;
   high: number;
-  ticks: { share: number; label: string }[];
+  ticks: { share: number; label: string; value: number | string }[];
   texts: string[] | null;
   /** Values that have no place: not recorded, NaN, infinite, or not above 0 on a log axis. */
   left: number;
@@ -43,7 +43,7 @@ export function scaleOf(values: readonly unknown[], log: boolean): Scale {
     to += pad;
   }
   const share = (value: unknown) => (fits(value) ? (up(value) - from) / (to - from) : NaN);
-  const ticks = (log ? logTicks(from, to) : linearTicks(from, to, values.every((value) => !fits(value) || Number.isInteger(value)))).map((value) => ({ share: share(value), label: figure(value) }));
+  const ticks = (log ? logTicks(from, to) : linearTicks(from, to, values.every((value) => !fits(value) || Number.isInteger(value)))).map((value) => ({ share: share(value), label: figure(value), value }));
   return { share, invert: (at) => down(from + at * (to - from)), low, high, ticks, texts: null, left };
 }
 
@@ -55,7 +55,7 @@ function ofTexts(values: readonly unknown[], there: string[]): Scale {
   const share = (value: unknown) => (value === null || value === undefined ? NaN : (place.get(text(value)) ?? NaN));
   return {
     share, invert: (at) => Math.floor(at * texts.length), low: 0, high: texts.length - 1, texts, left: values.filter((value) => Number.isNaN(share(value))).length,
-    ticks: texts.map((label, at) => ({ share: (at + 0.5) / texts.length, label })),
+    ticks: texts.map((label, at) => ({ share: (at + 0.5) / texts.length, label, value: label })),
   };
 }
 
