@@ -140,7 +140,7 @@ def _inside(key: str, overview: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contours(key: str, study: Mapping[str, Any]) -> Iterator[str]:
-    names = [one["name"] for one in study.get("importance", ())][:_MOST_CONTOURED]
+    names = [one["name"] for one in study.get("importance") or study.get("parameters", ())][:_MOST_CONTOURED]
     return (_url("study-contour", study=key, x=x, y=y) for x, y in permutations(names, 2))
 
 
