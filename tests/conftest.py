@@ -44,7 +44,7 @@ _TRAINING = (
     "jobs/test_launchers.py::test_two_instances_of_torch_meet",
     "jobs/test_launchers.py::test_two_instances_of_jax_meet",
     "processes/test_ray_process.py", "processes/test_ray_drain.py",
-    "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
+    "rerun/test_environment.py", "runs/reading/test_memory.py", "runs/test_kill.py", "watch/test_ray.py",
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""
 

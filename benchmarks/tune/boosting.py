@@ -27,7 +27,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks.tune.ranks import wilcoxon
-from benchmarks.tune.searchers import version_of
+from benchmarks.tune.searchers import digest_of, version_of
 
 TRIALS, HELD_OUT, SPLIT = 30, 0.25, 0.25
 KEPT = Path(".cache/tune-boosting.jsonl")
@@ -51,7 +51,7 @@ def ours(name: str, seed: int) -> dict[str, float]:
     """Return the scores on the rows held out of the best of our trials."""
     import numpy as np
 
-    from barograph.jobs.algorithms.boosting import objective_of, rounds_of
+    from barograph.jobs.algorithms.boosting import rounds_of
     from barograph.jobs.algorithms.checkpoints import Checkpoints
     from barograph.jobs.algorithms.results import scores
     from barograph.jobs.algorithms.table_training import prepare
@@ -65,20 +65,22 @@ def ours(name: str, seed: int) -> dict[str, float]:
             rows.to_csv(f"{folder}/{channel}.csv", index=False)
             os.environ[f"SM_CHANNEL_{channel.upper()}"] = f"{folder}/{channel}.csv"
         os.environ |= {"SM_MODEL_DIR": f"{folder}/model", "SM_OUTPUT_DATA_DIR": f"{folder}/output"}
-        task = prepare("xgboost", ["--target", "target", "--task", task_name, "--seed", str(seed),
-                                   "--validation_fraction", str(SPLIT)], one_hot=False)
-    data = [trainer._matrix(task, part) for part in task.parts]
+        words = ["--target", "target", "--task", task_name, "--seed", str(seed), "--validation_fraction", str(SPLIT)]
+        tasks = {booster: prepare("xgboost", [*words, "--booster", booster], one_hot=booster == trainer.LINEAR)
+                 for booster in ("gbtree", trainer.LINEAR)}
+    matrices = {booster: [trainer._matrix(task, part) for part in task.parts] for booster, task in tasks.items()}
     study = Study.create(None, space_of_algorithm("xgboost", {"task": task_name}), seed=seed, trials=TRIALS)
     best: tuple[float, dict[str, float]] = (float("inf"), {})
     while (trial := study.ask()) is not None:
         given = {**fixed_parameters("xgboost", {}), **{key: str(value) for key, value in trial.parameters.items()}}
+        task, data = tasks[given["booster"]], matrices[given["booster"]]
         chosen = replace(task, parameters=given)
         rounds, stop_after = rounds_of(chosen.parameters, trainer.ROUNDS)
-        objective = objective_of(chosen, "reg:squarederror", ("binary:logistic",), ("multi:softprob",))
+        parameters = trainer.parameters_of(chosen, {"seed": seed, "nthread": 1})
         with contextlib.redirect_stdout(io.StringIO()), Checkpoints() as checkpoints:
-            booster = trainer._boosted({"seed": seed, "nthread": 1, **objective, **chosen.parameters},
-                                       {"train": data[0], "validation": data[1]}, rounds, stop_after, checkpoints)
-        booster = booster[:booster.best_iteration + 1]
+            booster = trainer._boosted(parameters, {"train": data[0], "validation": data[1]}, rounds, stop_after,
+                                       checkpoints)
+        booster = trainer.first_rounds(booster, booster.best_iteration + 1, parameters, data[0])
         found = []
         for part, matrix in zip(task.parts[1:], data[1:], strict=True):
             raw = booster.predict(matrix)
@@ -147,6 +149,13 @@ def optunas(name: str, seed: int) -> dict[str, float]:
 SEARCHES: Mapping[str, Callable[[str, int], dict[str, float]]] = {"barograph": ours, "optuna's example": optunas}
 
 
+def version_of_algorithms() -> str:
+    """Return a digest of the code of the built-in algorithms, with their ranges."""
+    import barograph.jobs.algorithms
+
+    return digest_of(sorted(Path(barograph.jobs.algorithms.__file__).parent.rglob("*.py")))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -157,7 +166,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.kept.parent.mkdir(parents=True, exist_ok=True)
-    versions = {"barograph": version_of("auto"), "optuna's example": version_of("optuna-tpe")}
+    versions = {"barograph": f"{version_of('auto')} {version_of_algorithms()}",
+                "optuna's example": version_of("optuna-tpe")}
     found: dict[tuple[str, str, int], float] = {}
     for line in options.kept.read_text().splitlines() if options.kept.exists() else ():
         row = json.loads(line)

@@ -146,10 +146,11 @@ def in_order_of_optuna(rows: Sequence[Row], seed: int, pruner: str) -> int:
 
 def searched(rows: Sequence[Row], seed: int, strategy: str) -> int:
     """Return the epochs with a study that chooses the nearest configuration of the table that was not tried."""
-    from barograph.tune import Study
+    from barograph.tune import Stopping, Study
 
     study = Study.create(None, {"lr": "1e-4..0.3165:log", "width": "8..128:int:log", "batch": [16, 32, 64, 128, 256],
-                                "alpha": "1e-6..1:log"}, strategy=strategy, seed=seed, maximize="accuracy")
+                                "alpha": "1e-6..1:log"}, strategy=strategy, seed=seed, maximize="accuracy",
+                         stopping=Stopping(rules=("asha",)))
     units = [study.space.units(parameters) for parameters, _ in rows]
     left, trials = set(range(len(rows))), {}
 

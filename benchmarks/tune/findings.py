@@ -183,10 +183,11 @@ def simulated(rows: Mapping[int, list[Look]], seed: int, *, strategy: str, findi
 
     The strategy "random" takes the trainings in a random order, any other one the nearest that was not tried.
     """
-    from barograph.tune import Study
+    from barograph.tune import Stopping, Study
     from barograph.tune.hopeless import reason_to_give_up
 
-    study = Study.create(None, SPACE, strategy=strategy, seed=seed, maximize="accuracy")
+    study = Study.create(None, SPACE, strategy=strategy, seed=seed, maximize="accuracy",
+                         stopping=Stopping(rules=("asha",)))
     target = max(look.accuracy or 0.0 for looks in rows.values() for look in looks) - WITHIN
     settings = {number: {name: settings_of("broken", number)[name] for name in SPACE} for number in rows}
     units = {number: study.space.units(settings[number]) for number in rows}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import EditConflict, SettingsError
+from barograph.errors import EditConflict, NameTaken, SettingsError
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.editing import Edit, edit_from_json, edit_item, marks_of
 from barograph.experiments.labels import deleted_items, labels_of_runs, run_at
@@ -81,6 +81,18 @@ def test_a_trial_without_a_name_has_the_new_name_of_the_run(filled: Catalog) -> 
     item = edit_item(filled, filled.item("first"), Edit(name="wide", experiment="digits"))
 
     assert [trial.name for trial in item.trials] == ["wide"]
+
+
+def test_a_run_is_not_moved_into_an_experiment_that_has_its_name(filled: Catalog) -> None:
+    filled.tell(component("wide"))
+    edit_item(filled, filled.item("wide"), Edit(experiment="digits", trial="a"))
+    for edit in (Edit(name="wide", experiment="digits", trial="b"), Edit(name="wide", experiment="digits")):
+        with pytest.raises(NameTaken, match='Experiment "digits" already has a component "wide"'):
+            edit_item(filled, filled.item("first"), edit)
+    found = filled.item_by_uid("first")
+    assert found is not None
+    assert (found.name, found.trials) == ("first", ())
+    assert edit_item(filled, filled.item("wide"), Edit(experiment="digits", trial="b")).name == "wide"
 
 
 def test_lists_know_names_stars_and_what_is_hidden(catalog: Catalog, clock: ManualClock, tmp_path: Path) -> None:

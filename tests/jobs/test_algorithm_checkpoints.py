@@ -62,6 +62,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 CASES = [
     ("xgboost", "wine", ("--num_round", "12")),
     ("xgboost", "diabetes", ("--num_round", "40", "--eta", "0.5", "--early_stopping_rounds", "4")),
+    ("xgboost", "diabetes", ("--num_round", "40", "--booster", "gblinear", "--early_stopping_rounds", "4")),
     ("lightgbm", "wine", ("--num_iterations", "12")),
     ("lightgbm", "diabetes", ("--num_iterations", "40", "--learning_rate", "0.3", "--early_stopping_rounds", "4")),
     ("mlp", "wine", ("--max_iter", "12", "--hidden_layer_sizes", "8")),

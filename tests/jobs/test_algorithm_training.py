@@ -107,6 +107,23 @@ def test_the_prediction_script_gives_the_predictions_of_the_training(
     assert predicted(place, validation) == saved
 
 
+@pytest.mark.parametrize("extra", [[], ["--early_stopping_rounds", "3"]])
+def test_xgboosts_linear_booster_is_like_linear_regression(job: Job, halves: Any, tmp_path: Path, extra: Any) -> None:
+    _, _, first, second = halves("diabetes")
+    for name, frame in (("train", first), ("validation", second)):
+        shade = np.where(np.arange(len(frame)) % 3 == 0, "dark", "light")
+        frame.assign(shade=shade, target=frame["target"] + 400.0 * (shade == "dark")).to_csv(
+            tmp_path / f"{name}.csv", index=False)
+    words = ["--target", "target", "--booster=gblinear", "--lambda", "0", "--num_round", "300", *extra]
+    place = job.train("xgboost", *words, train=tmp_path / "train.csv", validation=tmp_path / "validation.csv")
+
+    saved = saved_predictions(place)
+    errors = np.array(saved["prediction"], float) - np.array(saved["target"], float)
+    assert np.sqrt((errors ** 2).mean()) < 60.0, "the category explains 190 of the standard deviation, columns 20 more"
+    del saved["row"], saved["target"]
+    assert predicted(place, tmp_path / "validation.csv") == saved
+
+
 def test_a_file_without_names_is_predicted_with_and_without_its_target(job: Job, tmp_path: Path) -> None:
     features, target = load_diabetes(return_X_y=True)
     frame = pd.DataFrame(np.column_stack([target, features]))

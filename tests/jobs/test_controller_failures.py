@@ -16,15 +16,17 @@ from barograph.errors import JobError, MissingExtra, StoreError, StoreUnavailabl
 from barograph.jobs import controller as controller_module
 from barograph.jobs.controller import Controller, SteadyClock
 from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job import SubmittedJob, request_stop
-from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.managed_job import ManagedJob
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Phase
 from barograph.jobs.submission import Submission, write_submission
 from barograph.model.clock import Clock, ManualClock
+from barograph.runs.format.metadata import sealed
 from barograph.store.base import ObjectInfo, Store
 from barograph.store.urls import store_from_url
 
@@ -80,6 +82,7 @@ class Instances:
 
     Attributes:
         wait: Why there are none; "": there are some.
+        host: Machine that instances run on; "": one that the engine sees.
         refuses: Raised by the next start.
         ignore: Instances do nothing when they are asked to end.
         started: All that were started.
@@ -88,6 +91,7 @@ class Instances:
     """
 
     wait: str = ""
+    host: str = ""
     refuses: BaseException | None = None
     ignore: bool = False
     started: list[Order] = field(default_factory=list)
@@ -114,7 +118,7 @@ class Instances:
         self.started.append(order)
         number = len(self.started) - 1
         self.alive[number] = EventLog(store_from_url(order.url), instance_folder(order.attempt, order.index))
-        return {"number": number}
+        return {"number": number, **({"host": self.host} if self.host else {})}
 
     def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
         self.reserved.add(job)
@@ -377,6 +381,55 @@ def test_an_instance_that_was_there_for_a_while_is_lost(
         place.engine.say(0, kind)
     place.engine.alive.clear()
     assert (place.turn().interruptions, place.job.state.failures) == (1, 0)
+
+
+def test_an_instance_on_another_machine_is_not_started_again_while_its_agent_sends_heartbeats(
+    make: Callable[..., Place]
+) -> None:
+    place = make()
+    place.engine.host = "elsewhere"
+    place.turn()
+    place.engine.say(0, "training")
+    agent = place.engine.alive.pop(0)  # a controller of this machine cannot see it
+    place.job = place.controller()
+    beats = Heartbeat(place.store, 0, 0, clock=place.manual.monotonic)
+    for _ in range(10):
+        beats.beat()
+        place.turn(100.0)
+    assert (len(place.engine.started), place.job.state.interruptions) == (1, 0)
+    agent.append("ended", outcome="finished", exit_code=0, reason="")
+    place.turn()
+    assert place.end() == (Phase.FINISHED, "", 0)
+
+
+def test_an_instance_on_another_machine_is_lost_two_minutes_after_its_last_heartbeat(
+    make: Callable[..., Place]
+) -> None:
+    place = make()
+    place.engine.host = "elsewhere"
+    place.turn()
+    place.engine.say(0, "training")
+    Heartbeat(place.store, 0, 0, clock=place.manual.monotonic).beat()
+    place.engine.alive.clear()
+    place.turn(119.0)
+    assert place.turn(2.0).interruptions == 0
+    assert place.turn().interruptions == 1
+
+
+@pytest.mark.parametrize(("kind", "age_secs", "reason"), [
+    ("training", 95.0, "Its agent has not reported for 1 min 35 s: it is frozen, or cannot reach the store. "
+                       "It may continue; barograph stop ends it."),
+    ("training", 20.0, ""), ("uploading", 95.0, ""),
+])
+def test_an_agent_that_is_frozen_is_noticed(
+    kind: str, age_secs: float, reason: str, make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    place.turn()
+    place.engine.say(0, kind)
+    place.store.put(f"{instance_folder(0, 0)}/{NOW}", sealed({"beat": 1, "time_unix": 1_000.0}))
+    monkeypatch.setattr("barograph.jobs.job_report.time.time", lambda: 1_000.0 + age_secs)
+    assert JobView("digits", place.store).report().reason == reason
 
 
 def test_a_machine_that_cannot_start_an_instance_fails_the_job_and_a_node_that_left_does_not(

@@ -18,6 +18,7 @@ import pytest
 
 import barograph
 from barograph.runs.reading.reader import RunReader
+from forking import AVAILABLE, TORCH
 
 PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""
@@ -157,6 +158,14 @@ def desk(tmp_path: Path, programs: Path) -> Iterator[Desk]:
     """A new folder for the test."""
     with closing(Desk(tmp_path, programs=programs)) as made:
         yield made
+
+
+@pytest.fixture
+def forked(desk: Desk, fork_servers: Callable[..., Any]) -> Desk:
+    """The folder, with a fork server's commands: for single tests of files that otherwise need new interpreters."""
+    if AVAILABLE:
+        desk.programs = fork_servers(*TORCH).programs
+    return desk
 
 
 @pytest.fixture(scope="module")

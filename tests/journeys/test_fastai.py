@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import barograph
 from barograph.errors import EXIT_STOPPED
 from barograph.model.step import Mode
+from forking import AVAILABLE, TORCH
 from real_fastai import Unavailable, folder_with_fastai
 
 SCRIPT = Path(__file__).parent.parent / "fastai_script.py"
@@ -21,25 +24,43 @@ INTEGRATION = SCRIPT.with_name("fastai_integration.py")
 SECS = 1800.0
 
 
-def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command in the environment with fastai."""
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def variables() -> dict[str, str]:
+    """What the environment of a process with fastai needs."""
     try:
         paths = [str(folder_with_fastai()), *filter(None, [os.environ.get("PYTHONPATH")])]
     except Unavailable as error:
         pytest.skip(str(error))
-    folder.mkdir(exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True,
-                          check=False, timeout=SECS)
-    assert done.returncode == code, done.stderr[-2000:]
-    return done
+    return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
 
 
-def test_fastai_passes_the_conformance_suite(tmp_path: Path) -> None:
-    ended(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", INTEGRATION)
+@pytest.fixture
+def ended(variables: dict[str, str], fork_servers: Callable[..., Any]) -> Command:
+    """Run a command of Python in the environment with fastai, and check its exit code."""
+    programs = fork_servers(*TORCH, **variables).programs if AVAILABLE else Path(sys.executable).parent
+    environment = {**os.environ, **variables, "PATH": os.pathsep.join([str(programs), os.environ["PATH"]])}
+
+    def run(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        folder.mkdir(exist_ok=True)
+        done = subprocess.run([programs / "python", *words], cwd=folder, env=environment, capture_output=True,
+                              text=True, check=False, timeout=SECS)
+        assert done.returncode == code, done.stderr[-2000:]
+        return done
+
+    return run
 
 
-def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path: Path) -> None:
+def test_fastai_passes_the_conformance_suite(variables: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", INTEGRATION], cwd=tmp_path,
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=SECS)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path: Path, ended: Command) -> None:
     ended(tmp_path / "plain", SCRIPT)
     ended(tmp_path / "seen", "-m", "barograph", "run", "--to", "run", "--budget", "off", "--preset", "everything",
           "--rules", "none", SCRIPT)
@@ -60,7 +81,7 @@ def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path:
     assert run.series("scalar:epoch").values.tolist() == [0, 1]
 
 
-def test_a_nan_is_found_at_its_step(tmp_path: Path) -> None:
+def test_a_nan_is_found_at_its_step(tmp_path: Path, ended: Command) -> None:
     ended(tmp_path / "nan", "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "N101", SCRIPT,
           "--nan")
     (found,) = barograph.open(tmp_path / "nan" / "run").findings
@@ -69,7 +90,7 @@ def test_a_nan_is_found_at_its_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", [[], ["--wrapped"]], ids=["of fastai", "of torch"])
 def test_a_step_that_the_scaler_of_mixed_precision_skips_counts(
-    optimizer: list[str], tmp_path: Path
+    optimizer: list[str], tmp_path: Path, ended: Command
 ) -> None:
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "none", SCRIPT, "--nan",
           "--half", *optimizer)
@@ -84,7 +105,7 @@ def test_a_step_that_the_scaler_of_mixed_precision_skips_counts(
 
 
 @pytest.mark.parametrize("optimizer", [[], ["--wrapped", "--half", "--low"]], ids=["of fastai", "of torch, skipped"])
-def test_a_held_step_is_replayed(optimizer: list[str], tmp_path: Path) -> None:
+def test_a_held_step_is_replayed(optimizer: list[str], tmp_path: Path, ended: Command) -> None:
     ended(tmp_path, "-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", SCRIPT, "--nan", *optimizer,
           code=EXIT_STOPPED)
     again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan", *optimizer)
@@ -139,7 +160,7 @@ Path("fed.json").write_text(json.dumps(fed))
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_samples_and_files_of_fastai_loaders_are_recorded(workers: str, tmp_path: Path) -> None:
+def test_the_samples_and_files_of_fastai_loaders_are_recorded(workers: str, tmp_path: Path, ended: Command) -> None:
     (tmp_path / "train.py").write_text(OWN_LOADER)
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
           "train.py", workers, "all")
@@ -150,7 +171,7 @@ def test_the_samples_and_files_of_fastai_loaders_are_recorded(workers: str, tmp_
     assert told[0].names[0] == str(Path("pictures") / f"{told[0].indices[0]}.png")
 
 
-def test_no_wrong_samples_are_recorded_if_a_fastai_loader_skips_some(tmp_path: Path) -> None:
+def test_no_wrong_samples_are_recorded_if_a_fastai_loader_skips_some(tmp_path: Path, ended: Command) -> None:
     (tmp_path / "train.py").write_text(OWN_LOADER)
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
           "train.py", "0", "skips")

@@ -114,11 +114,11 @@ def test_the_origin_can_be_turned_off(told: Any) -> None:
     assert read_origin(store_from_url(str(told.folder / "without"))) is None
 
 
-def test_everything_but_code_is_recorded_outside_a_repository(desk: Any) -> None:
-    desk.script(SHORT)
-    desk.environment = {"GIT_CEILING_DIRECTORIES": str(desk.folder.parent)}
-    assert desk.run("train.py").code == 0
-    origin = origin_at(desk.folder / "run")
+def test_everything_but_code_is_recorded_outside_a_repository(forked: Any) -> None:
+    forked.script(SHORT)
+    forked.environment = {"GIT_CEILING_DIRECTORIES": str(forked.folder.parent)}
+    assert forked.run("train.py").code == 0
+    origin = origin_at(forked.folder / "run")
     assert origin.code is None
     assert "not in a git repository" in origin.problems[0]
     assert origin.packages
@@ -151,8 +151,8 @@ def test_output_is_shown_without_secrets(talking: Any) -> None:
     assert talking.end(talking.start("barograph", "doctor", "run")).code == 0
 
 
-def test_close_restores_open_and_the_streams(desk: Any) -> None:
-    desk.script('''
+def test_close_restores_open_and_the_streams(forked: Any) -> None:
+    forked.script('''
 import barograph, builtins, io, sys
 before = builtins.open, io.open, dict(vars(sys.stdout)).get("write")
 with barograph.attach(to="run", watch=False):
@@ -161,13 +161,13 @@ with barograph.attach(to="run", watch=False):
         train_step()
 print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) == before)
 ''')
-    ended = desk.python("train.py")
+    ended = forked.python("train.py")
     assert ended.text == "put back True\n", ended.err
 
 
-def test_a_script_that_fails_before_its_first_step_leaves_its_output(desk: Any) -> None:
-    desk.write("numbers.csv", "1,2\n")
-    desk.write("train.py", """
+def test_a_script_that_fails_before_its_first_step_leaves_its_output(forked: Any) -> None:
+    forked.write("numbers.csv", "1,2\n")
+    forked.write("train.py", """
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--rows", type=int, default=3)
@@ -175,20 +175,20 @@ rows = parser.parse_args().rows
 print("read", len(open("numbers.csv").readlines()), "rows of", rows, "DB_PASSWORD=hunter22hunter")
 raise ValueError("too few rows")
 """)
-    ended = desk.run("train.py")
+    ended = forked.run("train.py")
     assert ended.code == 1
-    shown = desk.end(desk.start("barograph", "show", "run", "--output"))
+    shown = forked.end(forked.start("barograph", "show", "run", "--output"))
     assert "read 1 rows of 3 DB_PASSWORD=***" in shown.text
     assert "ValueError: too few rows" in shown.text
-    origin = origin_at(desk.folder / "run")
+    origin = origin_at(forked.folder / "run")
     assert origin.parameters == {"rows": 3}
     assert [(Path(file.path).name, len(file.fingerprint)) for file in origin.data] == [("numbers.csv", 32)]
-    assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
+    assert forked.end(forked.start("barograph", "doctor", "run")).code == 0
 
 
-def test_the_origin_of_a_script_that_only_logs_is_complete(desk: Any) -> None:
-    desk.write("numbers.csv", "1,2\n")
-    desk.write("score.py", """
+def test_the_origin_of_a_script_that_only_logs_is_complete(forked: Any) -> None:
+    forked.write("numbers.csv", "1,2\n")
+    forked.write("score.py", """
 import argparse
 from barograph.tracking import load_run
 parser = argparse.ArgumentParser()
@@ -198,20 +198,20 @@ with load_run() as run:
     run.log_metric("rows", len(open("numbers.csv").readlines()) / rows)
 print("scored")
 """)
-    assert desk.run("score.py").code == 0
-    assert "scored" in desk.end(desk.start("barograph", "show", "run", "--output")).text
-    origin = origin_at(desk.folder / "run")
+    assert forked.run("score.py").code == 0
+    assert "scored" in forked.end(forked.start("barograph", "show", "run", "--output")).text
+    origin = origin_at(forked.folder / "run")
     assert origin.parameters == {"rows": 3}
     assert [(Path(file.path).name, len(file.fingerprint)) for file in origin.data] == [("numbers.csv", 32)]
-    assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
+    assert forked.end(forked.start("barograph", "doctor", "run")).code == 0
 
 
-def test_the_current_directory_is_not_a_secret(desk: Any) -> None:
-    desk.write("tell.py", "import os\nprint('in', os.getcwd())\n")
-    desk.environment["PWD"] = str(desk.folder)
-    assert desk.run("tell.py").code == 0
-    assert f"in {desk.folder}" in desk.end(desk.start("barograph", "show", "run", "--output")).text
-    assert any(str(desk.folder) in problem for problem in origin_at(desk.folder / "run").problems)
+def test_the_current_directory_is_not_a_secret(forked: Any) -> None:
+    forked.write("tell.py", "import os\nprint('in', os.getcwd())\n")
+    forked.environment["PWD"] = str(forked.folder)
+    assert forked.run("tell.py").code == 0
+    assert f"in {forked.folder}" in forked.end(forked.start("barograph", "show", "run", "--output")).text
+    assert any(str(forked.folder) in problem for problem in origin_at(forked.folder / "run").problems)
 
 
 def test_files_opened_by_loader_workers_and_c_libraries_are_recorded(desk: Any) -> None:

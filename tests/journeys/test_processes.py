@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forking import TORCH
+
+FORKED = TORCH
+
 HELPED = '''
 import multiprocessing, os, sys
 from torch.utils.data import DataLoader, Dataset

@@ -234,13 +234,13 @@ finally:
     assert desk.ending()["reason"] == "KeyboardInterrupt"
 
 
-def test_a_module_runs_by_name_with_settings_from_a_file(desk: Any) -> None:
-    desk.script("print(__spec__.name)\nfor step in range(12):\n    train_step()\n", "pkg/train.py")
-    desk.write("barograph.toml", 'to = "from the file"\nbudget = "off"\nrules = ["N101"]\n[collections.few]\n'
+def test_a_module_runs_by_name_with_settings_from_a_file(forked: Any) -> None:
+    forked.script("print(__spec__.name)\nfor step in range(12):\n    train_step()\n", "pkg/train.py")
+    forked.write("barograph.toml", 'to = "from the file"\nbudget = "off"\nrules = ["N101"]\n[collections.few]\n'
                                  'kinds = ["weight"]\ninclude = ["0.*"]\nraw = true\nevery = 5\n')
-    watched = desk.end(desk.start("barograph", "run", "--config", "barograph.toml", "python", "-m", "pkg.train"))
+    watched = forked.end(forked.start("barograph", "run", "--config", "barograph.toml", "python", "-m", "pkg.train"))
     assert (watched.code, watched.out) == (0, b"pkg.train\n")
-    run = desk.open("from the file")
+    run = forked.open("from the file")
     assert run.steps().tolist() == list(range(12))
     np.testing.assert_allclose(run.tensor("weight:0.weight", 5).std(ddof=0),
                                run.series("weight:0.weight", "std").values[5], rtol=1e-5)
@@ -248,12 +248,12 @@ def test_a_module_runs_by_name_with_settings_from_a_file(desk: Any) -> None:
     assert "No problems found in 12 steps." in watched.err
 
 
-def test_a_shell_script_with_two_trainings_is_two_workers(desk: Any) -> None:
-    desk.script('import sys\nfor step in range(int(sys.argv[1])):\n    train_step()\n')
-    desk.write("both.sh", "set -e\npython train.py 3\necho between\npython train.py 5\nexit 6\n")
-    watched = desk.run("--budget", "off", "--json", "sh", "both.sh")
+def test_a_shell_script_with_two_trainings_is_two_workers(forked: Any) -> None:
+    forked.script('import sys\nfor step in range(int(sys.argv[1])):\n    train_step()\n')
+    forked.write("both.sh", "set -e\npython train.py 3\necho between\npython train.py 5\nexit 6\n")
+    watched = forked.run("--budget", "off", "--json", "sh", "both.sh")
     assert (watched.code, watched.out) == (6, b"between\n")
-    run = desk.open()
+    run = forked.open()
     assert [(state.worker.name, str(state.standing)) for state in run.workers] == [
         ("p0", "finished"), ("p1", "finished"),
     ]
@@ -303,16 +303,16 @@ def test_a_command_that_cannot_run_is_an_error_and_leaves_nothing(
     ([], "not toml", "is not valid TOML"),
 ])
 def test_a_bad_setting_is_an_error_before_the_script_starts(
-    desk: Any, options: list[str], toml: str, message: str
+    forked: Any, options: list[str], toml: str, message: str
 ) -> None:
-    desk.write("train.py", "print('started')")
+    forked.write("train.py", "print('started')")
     if toml:
-        desk.write("barograph.toml", toml)
-    watched = desk.end(desk.start("barograph", "run", *options, "train.py"))
+        forked.write("barograph.toml", toml)
+    watched = forked.end(forked.start("barograph", "run", *options, "train.py"))
     assert (watched.code, watched.out) == (2, b"")
     assert message in watched.err
     assert len(watched.err.splitlines()) == 1
-    assert not list(desk.folder.glob("barograph-runs/*"))
+    assert not list(forked.folder.glob("barograph-runs/*"))
 
 
 UNRULY = """
@@ -342,11 +342,11 @@ class Ends(Loops):
 """
 
 
-def test_third_party_rules_that_loop_print_or_exit_are_named_and_the_rest_continues(desk: Any) -> None:
-    desk.write("unruly.py", UNRULY)
-    desk.write("barograph.toml", 'rule_timeout_secs = "1s"\nbudget = "off"\n')
-    desk.script("for step in range(20):\n    inputs[0, 0] = float('nan') if step == 10 else 1.0\n    train_step()\n")
-    watched = desk.run("--rules", "N101,unruly:Loops,unruly:Ends", "train.py")
+def test_third_party_rules_that_loop_print_or_exit_are_named_and_the_rest_continues(forked: Any) -> None:
+    forked.write("unruly.py", UNRULY)
+    forked.write("barograph.toml", 'rule_timeout_secs = "1s"\nbudget = "off"\n')
+    forked.script("for step in range(20):\n    inputs[0, 0] = float('nan') if step == 10 else 1.0\n    train_step()\n")
+    watched = forked.run("--rules", "N101,unruly:Loops,unruly:Ends", "train.py")
     assert (watched.code, watched.out) == (0, b""), watched.err
     assert "The rule X901 loops is not used any more: it took longer than 1 s over one step." in watched.err
     assert "The rule X902 ends is not used any more: it ended the process that it runs in." in watched.err
@@ -436,27 +436,27 @@ os.execvp(sys.argv[1], sys.argv[1:])
 '''
 
 
-def test_standard_error_is_valid_json_under_json(desk: Any) -> None:
-    desk.script('''
+def test_standard_error_is_valid_json_under_json(forked: Any) -> None:
+    forked.script('''
 for step in range(30):
     if step == 29:
         inputs[0, 0] = float("inf")
     train_step()
 ''')
-    watched = desk.run("--budget", "off", "--json", "--findings-to", "told/findings.jsonl", "train.py")
+    watched = forked.run("--budget", "off", "--json", "--findings-to", "told/findings.jsonl", "train.py")
     assert watched.code == 0
     summary = json.loads(watched.err, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert "N101" in {item["code"] for item in summary["findings"]}
-    lines = (desk.folder / "told" / "findings.jsonl").read_text().splitlines()
+    lines = (forked.folder / "told" / "findings.jsonl").read_text().splitlines()
     told = [json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for line in lines]
     assert {(item["event"], item["finding"]["code"]) for item in told} >= {("opened", "N101")}
-    assert {item["run"] for item in told} == {str(desk.folder / "run")}
+    assert {item["run"] for item in told} == {str(forked.folder / "run")}
 
 
 @pytest.mark.s3
-def test_a_run_goes_to_a_bucket(desk: Any, s3_url: str) -> None:
-    desk.script("for step in range(20):\n    train_step()\n")
-    watched = desk.run("--budget", "off", "train.py", to=f"{s3_url}/mit leerzeichen ü")
+def test_a_run_goes_to_a_bucket(forked: Any, s3_url: str) -> None:
+    forked.script("for step in range(20):\n    train_step()\n")
+    watched = forked.run("--budget", "off", "train.py", to=f"{s3_url}/mit leerzeichen ü")
     assert watched.code == 0
     assert f"run       {s3_url}/mit leerzeichen ü" in watched.err
     import barograph

@@ -125,3 +125,57 @@ def test_the_winner_is_confirmed_with_other_seeds(jobs: Any) -> None:
     assert "is better than trial" in ended.out.decode()
     confirmation = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "sure", "--json")).out)["confirmation"]
     assert [round(value, 3) for value in confirmation["repeated"][0]["values"]] == [1.001, 1.002]
+
+
+LATE_LOSER = """
+import pathlib, sys, time
+starts = pathlib.Path("FOLDER/starts.txt")
+with starts.open("a") as file:
+    file.write(sys.argv[-1] + chr(10))
+is_good = len(starts.read_text().split()) <= GOOD
+for epoch in (1, 2):
+    print(f"score: {0.9 if is_good else 0.1}", flush=True)
+while not is_good:
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize(("rule", "good", "reason"), [
+    ("median", 5, "the best score up to step 1, 0.1, is worse than the median of 5 trials, 0.9"),
+    ("asha", 1, "score 0.1 at step 1: rank 2 of 2, and the best 1/3 go on"),
+])
+def test_a_trial_that_falls_behind_is_stopped_and_says_why(jobs: Any, rule: str, good: int, reason: str) -> None:
+    # The last trial would never end by itself.
+    jobs.write("train.py", LATE_LOSER.replace("FOLDER", str(jobs.folder)).replace("GOOD", str(good)))
+    given = () if rule == "median" else ("--stop-rule", rule)
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0..1", *METRIC, "--strategy", "random",
+                                "--jobs", str(good + 1), *given, "--name", "race"))
+    assert ended.code == 0, ended.err
+    trials = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "race", "--json")).out)["trials"]
+    assert [trial["state"] for trial in trials] == ["finished"] * good + ["stopped"]
+    assert (trials[-1]["reason"], trials[-1]["cause"]) == (reason, "rule")
+    assert reason in ended.err
+
+
+def test_a_study_ends_after_its_time_and_lets_running_trials_end(jobs: Any) -> None:
+    jobs.write("train.py", script(jobs))
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0..0.8", *METRIC, "--strategy", "random",
+                                "--jobs", "1000", "--max-time", "3s", "--name", "short"))
+    assert ended.code == 0, ended.err
+    shown = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "short", "--json")).out)
+    assert shown["over"] == "it reached its time limit of 3 s"
+    assert {trial["state"] for trial in shown["trials"]} == {"finished"}
+
+
+def test_a_running_trial_shows_its_latest_value(jobs: Any) -> None:
+    jobs.write("train.py", LATE_LOSER.replace("FOLDER", str(jobs.folder)).replace("GOOD", "0"))
+    tuner = jobs.start("barograph", "tune", "train.py", "--vary", "x=0..1", *METRIC, "--strategy", "random",
+                       "--jobs", "1", "--name", "live")
+    live = jobs.folder / "runs" / "studies" / "live" / "study" / "live" / "values.json"
+    jobs.wait_until(live.exists, "the tuner has read a value")
+    shown = jobs.end(jobs.start("barograph", "tune", "show", "live")).out.decode()
+    assert "so far, at step 2" in shown or "so far, at step 1" in shown
+    latest = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "live", "--json")).out)["latest"]
+    assert latest["0"]["value"] == 0.1
+    jobs.end(jobs.start("barograph", "tune", "stop", "live"))
+    jobs.end(tuner)

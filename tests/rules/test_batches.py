@@ -47,8 +47,16 @@ def test_all_data_at_once_is_no_repetition(loader: dict[Fact, float]) -> None:
 def test_a_small_data_set_that_goes_round_is_no_repetition() -> None:
     assert symptoms(RepeatedBatch(), fed([1.0, 2.0, 3.0] * 10, LOADER)) == []
     assert said(RepeatedBatch(), fed([7.0] * 9, LOADER, every=50))[-1] == [
-        Unjudged("the step before was not recorded; further apart a batch may repeat")
+        Unjudged("the steps between were not recorded; further apart a batch may repeat")
     ]
+
+
+def test_a_batch_is_repeated_if_no_cycle_explains_the_steps() -> None:
+    def at(*steps: int) -> list[StepView]:
+        return [StepView.of(step, facts({Fact.BATCH_DIGEST: 7.0, Fact.BATCH_SIZE: 64.0, **LOADER})) for step in steps]
+
+    assert steps_of(RepeatedBatch(), at(0, 1, 2, 4, 8, 16)) == [8, 16]
+    assert symptoms(RepeatedBatch(), at(0, 10, 20, 40, 80, 160)) == [], "every tenth batch of a loop that ends early"
 
 
 def test_several_steps_on_one_rollout_are_no_repetition() -> None:

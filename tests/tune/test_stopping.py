@@ -8,7 +8,7 @@ from barograph.tune.study import Study
 from barograph.tune.trial import Origin, Trial, TrialState
 
 ACCURACY = Objective("accuracy", maximize=True)
-ASHA, MEDIAN = Stopping(), Stopping(rules=("median",), warmup_trials=3)
+ASHA, MEDIAN = Stopping(rules=("asha",)), Stopping(rules=("median",), warmup_trials=3)
 
 
 def trial(*values: float, state: TrialState = TrialState.FINISHED, bracket: int = 0) -> Trial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.completion import tried_again
+from barograph.tune.options import stopping_of
 from barograph.tune.running import RunningTrial, tune
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Stopping
@@ -384,6 +386,37 @@ def test_any_error_of_an_objective_is_a_failed_trial(error: Exception) -> None:
     assert [str(error) in trial.reason for trial in failed] == [True] * sum(
         trial.parameters["x"] > 0 for trial in found.study.trials)  # type: ignore[operator]
     assert failed
+
+
+@pytest.mark.parametrize(("code", "reason"), [(3, "sys.exit(3)"), ("no data", "sys.exit('no data')")])
+def test_an_objective_that_exits_with_an_error_is_a_failed_trial(code: Any, reason: str) -> None:
+    def objective(parameters: dict[str, Any]) -> float:
+        if parameters["x"] > 0:
+            sys.exit(code)
+        return float(parameters["x"])
+
+    found = tune(objective, X, trials=10, strategy="random", seed=1)
+    assert len(found.study.trials) == 10
+    assert {trial.reason for trial in found.study.trials if trial.state is TrialState.FAILED} == {reason}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(0), SystemExit()])
+def test_an_objective_that_ends_the_program_leaves_its_trial_to_be_resumed(
+    tmp_path: Path, error: BaseException
+) -> None:
+    def objective(parameters: dict[str, Any]) -> float:
+        raise error
+
+    with pytest.raises(type(error)):
+        tune(objective, X, trials=10, strategy="random", seed=1, where=tmp_path)
+    assert [trial.number for trial in Study.open(tmp_path).running] == [0]
+
+
+@pytest.mark.parametrize(("strategy", "rule"), [("auto", "median"), ("random", "median"), ("hyperband", "asha")])
+def test_the_command_line_and_python_stop_trials_by_the_same_rule(strategy: str, rule: str) -> None:
+    study = Study.create(None, X, strategy=strategy)
+    assert study.spec.stopping == stopping_of({"strategy": strategy})
+    assert study.spec.stopping.rules == (rule,)
 
 
 def test_an_error_of_the_study_itself_ends_it(tmp_path: Path) -> None:

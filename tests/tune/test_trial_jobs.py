@@ -142,6 +142,9 @@ def test_algorithms_bring_their_space_and_metric() -> None:
     with pytest.raises(TuneError, match="task="):
         autotuned({}, JobSpec(algorithm="linear"))
     assert space_of_algorithm("linear", {"task": "regression"}).names == ("alpha",)
+    assert space_of_algorithm("xgboost", {"booster": "gblinear"}).names == ("eta", "lambda", "alpha")
+    assert str(space_of_algorithm("xgboost", {})["max_depth"]) == "max_depth=1..15:int:linear if booster=gbtree"
+    assert str(space_of_algorithm("xgboost", {"booster": "gbtree"})["max_depth"]) == "max_depth=1..15:int:linear"
 
 
 def test_a_file_is_split_into_study_and_job() -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +70,22 @@ def test_an_application_that_cannot_be_loaded_ends_the_server_with_its_error() -
     assert failed.wait(_LONGEST_SECS)
     with pytest.raises(ModuleNotFoundError):
         starting.check()
+
+
+def test_memory_is_released_once_after_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[None] = []
+    pool = SimpleNamespace(release_unused=lambda: released.append(None))
+    monkeypatch.setattr("pyarrow.default_memory_pool", lambda: pool)
+    starting = _starting(lambda: application([], hosts=["127.0.0.1"]))
+    client = Client(starting)
+    starting.release_memory()
+    assert not released
+
+    client.get("/api/roots")
+    starting.release_memory()
+    starting.release_memory()
+
+    assert len(released) == 1
 
 
 def test_the_command_imports_no_array_library_before_the_page_is_served() -> None:

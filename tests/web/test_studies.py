@@ -179,6 +179,46 @@ def test_a_study_that_was_removed_is_not_answered_from_memory(client: Client, ro
     assert len(client.get("/api/study?study=0/studies/digits").json["trials"]) == 2
 
 
+def test_a_study_that_was_created_again_between_two_requests_is_the_new_one(client: Client, root: Path) -> None:
+    import shutil
+
+    write(root / "studies" / "digits")
+    assert len(client.get("/api/study?study=0/studies/digits").json["trials"]) == 6
+    assert client.get("/api/studies").json["studies"][0]["trials"] == 6
+    shutil.rmtree(root / "studies" / "digits")
+    write(root / "studies" / "digits", trials=2)
+    assert client.get("/api/studies").json["studies"][0]["trials"] == 2
+    assert len(client.get("/api/study?study=0/studies/digits").json["trials"]) == 2
+
+
+def test_a_running_trial_has_its_latest_value(client: Client, root: Path) -> None:
+    study = write(root / "studies" / "digits")
+    study.extend(study.spec.completion.__class__(trials=7))
+    trial = study.ask()
+    changes = Changes(Places([str(root)]), clock=ManualClock())
+    before = changes.cursor("study/0/studies/digits")
+    assert client.get("/api/study?study=0/studies/digits").json["trials"][6]["step"] is None
+    study.report(trial, 4, 0.25)
+    shown = client.get("/api/study?study=0/studies/digits").json["trials"][6]
+    assert (shown["state"], shown["step"], shown["last"]) == ("running", 4, 0.25)
+    assert Changes(Places([str(root)])).cursor("study/0/studies/digits") != before
+
+
+def test_a_list_of_many_studies_reads_only_those_that_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [write(root / "studies" / f"s{number}", trials=1) for number in range(40)]
+    studies = OpenStudies(Places([str(root)]))
+    keys, _ = studies.keys()
+    assert [studies.row(key).trials for key in keys] == [1] * 40
+    opened: list[Any] = []
+    known = Study.open
+    monkeypatch.setattr(Study, "open", lambda store, **options: opened.append(store.url) or known(store, **options))
+    assert [studies.row(key).trials for key in keys] == [1] * 40
+    assert opened == []
+    written[0].add(written[0].trials[0].parameters, 1.0)
+    assert studies.row("0/studies/s0").trials == 2
+    assert [url.rpartition("/")[2] for url in opened] == ["s0"]
+
+
 def test_only_the_last_studies_stay_open(root: Path) -> None:
     studies: Any = OpenStudies(Places([str(root)]))
     for number in range(40):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -304,12 +304,15 @@ class Catalog:
             raise SettingsError(f'{item.kind.capitalize()} "{item.name}" cannot be renamed: its name is its '
                                 "identity. Only runs and components can be renamed.")
         checked_name(f"the {item.kind}", name)
-        mine = {trial.experiment for trial in item.trials}
+        self.check_is_free(name, item, {trial.experiment for trial in item.trials})
+        self.tell([Entry(item.uid, Verb.SET, {"name": name}, self.time_after([item]), by)])
+
+    def check_is_free(self, name: str, item: Item, experiments: Set[str]) -> None:
+        """Raise `NameTaken` if another run or component in one of these experiments has the name."""
         for other in self._where(ITEMS.c.name == storable(name), ITEMS.c.kind.in_(COMPONENTS)):
-            shared = mine & {trial.experiment for trial in other.trials}
+            shared = experiments & {trial.experiment for trial in other.trials}
             if shared and other.uid != item.uid:
                 raise NameTaken(f'Experiment "{min(shared)}" already has a {other.kind} "{name}".')
-        self.tell([Entry(item.uid, Verb.SET, {"name": name}, self.time_after([item]), by)])
 
     def restore(self, uid: str, *, by: str = "") -> list[Item]:
         """Restore a deleted item and what was deleted with it; return them, the item first; `by` as in `delete`."""

@@ -147,14 +147,14 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
 
     Raises:
         EditConflict: Name, description, experiment or tags have changed since that version.
-        NameTaken, SettingsError: The new name is taken or invalid.
+        NameTaken, SettingsError: The name is taken in its experiment or in the new one, or invalid.
         StoreError, CatalogUnavailable: It cannot be stored.
     """
     overwrites = any(value is not None for value in (edit.name, edit.description, edit.experiment)) or bool(edit.tags)
     if version and overwrites and version != marks_of(item).version:
         raise EditConflict(f'Somebody else edited "{item.name}" in the meantime, so your change was not saved. '
                            "Look at the current values, then save again.")
-    _check_move(item, edit)  # before anything is stored
+    _check_move(catalog, item, edit)  # before anything is stored
     if edit.name is not None and edit.name != item.name:
         catalog.rename(item, edit.name, by=by)
     now_unix = catalog.time_after([item])
@@ -163,8 +163,9 @@ def edit_item(catalog: Catalog, item: Item, edit: Edit, *, version: str = "", by
     return found if found is not None else item
 
 
-def _check_move(item: Item, edit: Edit) -> None:
-    """Raise `SettingsError` if an item is neither a run nor a component, or a name is invalid."""
+def _check_move(catalog: Catalog, item: Item, edit: Edit) -> None:
+    """Raise `SettingsError` if an item is neither a run nor a component, or a name is invalid; `NameTaken` if another
+    item of the experiment has its name."""
     if edit.experiment is None:
         return
     if item.kind not in (ItemKind.RUN, ItemKind.COMPONENT):
@@ -172,6 +173,8 @@ def _check_move(item: Item, edit: Edit) -> None:
     for what, name in (("the experiment", edit.experiment), ("the trial", edit.trial)):
         if name:
             checked_name(what, name)
+    if edit.experiment:
+        catalog.check_is_free(edit.name or item.name, item, {edit.experiment})
 
 
 def _moved(item: Item, edit: Edit, now_unix: float, by: str) -> Iterator[Entry]:

@@ -24,9 +24,12 @@ from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import duration
 
 _ROOM_BYTES = 4096
 """A disk with less has no room for an event."""
+_SILENT_SECS = 30.0
+"""An agent reports every two seconds while the script trains."""
 _DOING = ("preparing", "downloading", "training", "uploading")
 
 
@@ -146,7 +149,8 @@ class JobView:
         heartbeat = self._heartbeat() if runs else {}
         downloads = doing == "downloading"
         return JobReport(
-            self.name, self.store.url, state.phase, doing, state.reason or self._why_it_waits(heartbeat),
+            self.name, self.store.url, state.phase, doing,
+            state.reason or self._why_it_waits(heartbeat) or _silence(doing, heartbeat, now),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
@@ -186,6 +190,15 @@ class JobView:
             if event.kind in _DOING:
                 self._word = event.kind
         return self._word
+
+
+def _silence(doing: str, heartbeat: Mapping[str, Any], now_unix: float) -> str:
+    """Return how long the agent of an instance that trains has not reported, if that is long; "" otherwise."""
+    silent_secs = now_unix - float(heartbeat.get("time_unix", now_unix))
+    if doing != "training" or silent_secs < _SILENT_SECS:
+        return ""
+    return (f"Its agent has not reported for {duration(silent_secs)}: it is frozen, or cannot reach the store. "
+            "It may continue; barograph stop ends it.")
 
 
 def view_of(name: str, home: JobsHome) -> JobView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -9,7 +10,7 @@ from barograph.errors import DamagedChunk, JobError, ObjectNotFound
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
 from barograph.jobs.engines.engine import Engine, Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_log import EVENTS, NOW, STOP, Event, EventLog, NotLeading, instance_folder
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.script import GRACE_SECS
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
@@ -45,6 +46,9 @@ _QUEUED_PAUSE_SECS = 1.0
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
 
+_ELSEWHERE_SECS = 120.0
+"""An instance on another machine without a heartbeat for so long is lost."""
+
 
 class ManagedJob:
     """A job and what its controller knows about it.
@@ -74,6 +78,7 @@ class ManagedJob:
         self._agents: dict[int, EventLog] = {}
         self._news: dict[int, list[Event]] = {}
         self._started: dict[int, Handle] = {}
+        self._beats: dict[tuple[int, int], tuple[object, float]] = {}
         self._kill_at: float | None = None
         # A look at a bucket takes requests that cost time and money.
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
@@ -222,9 +227,27 @@ class ManagedJob:
             # Those that are noted count as taken, also if the store fails or another controller takes over meanwhile.
             for number in range(self._state.noted.get(index, 0), len(news)):
                 self._take_event(index, number, news[number])
-            if gone and index not in self._state.ended:
+            if gone and index not in self._state.ended and not self._lives_elsewhere(index):
                 secs = self._clock.unix() - self._state.since_unix
                 self._note("ended", index=index, **asdict(end_of_lost(gone, [event.kind for event in news], secs)))
+
+    def _lives_elsewhere(self, index: int) -> bool:
+        """Return whether an instance runs on another machine and has sent a heartbeat within `_ELSEWHERE_SECS`.
+
+        Its agent cannot be seen from here, so without this a controller of another machine that shares the directory
+        of jobs would start a second one. Heartbeats are compared, not their times: clocks of machines differ.
+        """
+        if self._state.handles[index].get("host", (here := socket.gethostname())) == here:
+            return False
+        now, name = self._clock.monotonic(), f"{instance_folder(self._state.attempt, index)}/{NOW}"
+        try:
+            beat = unsealed(self._store.get(name), name).get("beat")
+        except (ObjectNotFound, DamagedChunk):
+            beat = None
+        place = self._state.attempt, index
+        if place not in self._beats or self._beats[place][0] != beat:
+            self._beats[place] = beat, now
+        return now - self._beats[place][1] < _ELSEWHERE_SECS
 
     def _take_event(self, index: int, number: int, event: Event) -> None:
         if event.kind == "ended":

@@ -25,9 +25,10 @@ _IN_TRAINING = frozenset({Mode.TRAIN})
 class RepeatedBatch(Rule):
     """D105: The same batch is used again and again.
 
-    What it sees: a digest of each batch in consecutive steps. A batch is repeated if its digest is the same `num_steps`
-      times in a row while the loader has more than one batch. If no loader was seen but an evaluation had more than
-      three times as many samples as the batch, the finding is doubtful.
+    What it sees: a digest of each recorded batch. A batch is repeated if its digest is the same `num_steps` times in
+      a row while the loader has more than one batch, and the distances between these steps have no common divisor:
+      otherwise the batch may come back in every epoch. If no loader was seen but an evaluation had more than three
+      times as many samples as the batch, the finding is doubtful.
     Why it matters: the model memorizes one batch and never sees the rest of the data.
     What to do: iterate over the loader (for batch in loader): next(iter(loader)) returns the first batch each time.
     When it is wrong: overfitting one batch on purpose, to test whether a model can learn. Training on all data at once
@@ -42,11 +43,11 @@ class RepeatedBatch(Rule):
     name: ClassVar[str] = "repeated-batch"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    num_steps: int = parameter(5, "Consecutive steps that must have the same batch.", at_least=2)
+    num_steps: int = parameter(5, "Recorded steps in a row that must have the same batch.", at_least=2)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # Two consecutive steps each time: at a distance the same batch may come back in the next epoch.
+        # Two consecutive steps each time: further apart the same batch may come back in the next epoch.
         digest = (f"{Fact.BATCH_DIGEST.value}*", f"{Fact.FULL_BATCH.value}*", f"{Fact.EPOCH_STEPS.value}*",
                   f"{Fact.BATCH_SIZE.value}*")
         return (
@@ -73,15 +74,16 @@ class RepeatedBatch(Rule):
             if value is not None:
                 memory[name.value] = value
         known: list[float] = memory.setdefault("last", [-2, -1.0])
-        follows, same = view.step.number == known[0] + 1, digest == known[1]
+        apart, same = view.step.number - int(known[0]), digest == known[1]
         memory["last"] = [view.step.number, digest]
         if not same:
-            memory.update(same=1, since=view.step.number)
-            return
-        if not follows:
-            yield Unjudged("the step before was not recorded; further apart a batch may repeat")
+            memory.update(same=1, since=view.step.number, divisor=0)
             return
         memory["same"] = memory.get("same", 1) + 1
+        memory["divisor"] = math.gcd(memory.get("divisor", 0), apart)
+        if memory["divisor"] > 1:
+            yield Unjudged("the steps between were not recorded; further apart a batch may repeat")
+            return
         if memory["same"] < self.num_steps:
             yield Unjudged(f"{memory['same']} equal batches in a row so far; needs {self.num_steps}")
             return
@@ -103,7 +105,7 @@ class RepeatedBatch(Rule):
     def _symptom(
         self, view: StepView, digest: float, memory: Mapping[str, Any], beside: str, weight: float, severity: Severity
     ) -> Symptom:
-        seen = f"{memory['same']} steps in a row used the same batch"
+        seen = f"{memory['same']} recorded steps in a row used the same batch"
         return Symptom(
             message=f"Every step since step {memory['since']} used the same batch{beside}.",
             remedy="Iterate over the loader (for batch in loader: …): next(iter(loader)) returns the first batch each "

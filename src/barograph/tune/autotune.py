@@ -11,7 +11,7 @@ from barograph.jobs.algorithms.parameters import Parameter as AlgorithmParameter
 from barograph.jobs.algorithms.registry import Algorithm, algorithm_named
 from barograph.jobs.spec import JobSpec
 from barograph.tune.parameter import Choice, Domain, FloatRange, IntRange, Scale
-from barograph.tune.space import Parameter, Space
+from barograph.tune.space import Condition, Parameter, Space
 
 _STOP_AFTER = ("early_stopping_rounds", "20")
 """The number of rounds is found by early stopping, not by trials."""
@@ -27,9 +27,10 @@ def space_of_algorithm(name: str, given: Mapping[str, str]) -> Space:
         learning_rate_init=1e-05..0.01:log alpha=1e-06..0.001:log
     """
     algorithm = algorithm_named(name)
-    return Space(Parameter(item.name, domain) for item in algorithm.parameters
+    return Space(Parameter(item.name, domain, _condition(item, given)) for item in algorithm.parameters
                  if item.name not in given and not _stops_early(algorithm, item.name)
-                 and item.task in ("", given.get("task", "")) and (domain := _domain(item)) is not None)
+                 and item.task in ("", given.get("task", ""))
+                 and item.booster in ("", given.get("booster", item.booster)) and (domain := _domain(item)) is not None)
 
 
 def fixed_parameters(name: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -77,6 +78,10 @@ def _tuned(algorithm: Algorithm) -> list[AlgorithmParameter]:
 
 def _stops_early(algorithm: Algorithm, name: str) -> bool:
     return name in _ROUNDS and any(item.name == _STOP_AFTER[0] for item in algorithm.parameters)
+
+
+def _condition(item: AlgorithmParameter, given: Mapping[str, str]) -> Condition | None:
+    return Condition("booster", (item.booster,)) if item.booster and "booster" not in given else None
 
 
 def _domain(item: AlgorithmParameter) -> Domain | None:

@@ -9,7 +9,7 @@ from typing import Any
 from barograph.errors import TuneError, UnknownName, nearest
 from barograph.model.units import seconds_from
 from barograph.tune.space import Space
-from barograph.tune.spec import Completion, Stopping
+from barograph.tune.spec import Completion, Stopping, default_stopping
 
 DEFAULT_TRIALS = 20
 NO_RULE = "none"
@@ -94,9 +94,10 @@ def stopping_of(options: Mapping[str, Any]) -> Stopping:
     Raises:
         TuneError: There is no such rule.
     """
-    findings = options.get("stop_on_findings")
-    rules = options.get("stop_rule") or (["asha"] if options.get("strategy") == "hyperband" else ["median"])
-    return Stopping(tuple(rule for rule in rules if rule != NO_RULE), findings=findings is not False)
+    findings = options.get("stop_on_findings") is not False
+    if rules := options.get("stop_rule"):
+        return Stopping(tuple(rule for rule in rules if rule != NO_RULE), findings=findings)
+    return default_stopping(options.get("strategy") or "auto", findings=findings)
 
 
 def check_objectives(options: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from barograph.model.plain import plain
 from barograph.tune.analysis import HopelessRegion, Importance, hopeless_regions, importance
 from barograph.tune.completion import common_failure
 from barograph.tune.confirmation import Confirmation
+from barograph.tune.live_values import Latest
 from barograph.tune.parameter import Choice, Value
 from barograph.tune.space import Parameter
 from barograph.tune.spec import Objective
@@ -237,14 +238,14 @@ def overview_of(study: Study, name: str) -> StudyOverview:
     best = best_of(study)
     finished = [trial for trial in study.trials if trial.state is TrialState.FINISHED]
     improvements = _improvements(study.objective, start)
-    spec = study.spec
+    spec, latest = study.spec, study.latest()
     return StudyOverview(
         name=name, state=state_of(study), over=study.over, verdict=verdict_of(study), objectives=spec.objectives,
         strategy=spec.strategy, seed=spec.seed, limit=spec.completion.trials, secs=study.secs, started_unix=start,
         cost=sum(trial.cost for trial in study.trials), about=tuple(study.about()), problems=_problems(study),
         parameters=tuple(map(_parameter, study.space)),
         constraints=tuple(constraint.text for constraint in study.space.constraints),
-        trials=tuple(_trial(trial, start) for trial in study.trials),
+        trials=tuple(_trial(trial, start, latest.get(trial.number)) for trial in study.trials),
         best=best_trial(study, best) if best else None, best_by_trial=improvements(finished),
         best_by_time=improvements(sorted(finished, key=lambda trial: trial.ended_unix or 0.0)),
         importance=tuple(importance(study)), hopeless=tuple(map(_hopeless, hopeless_regions(study))),
@@ -339,13 +340,13 @@ def _parameter(parameter: Parameter) -> ParameterInfo:
     return ParameterInfo(parameter.name, text, not isinstance(domain, Choice) and domain.is_log, choices)
 
 
-def _trial(trial: Trial, start: float) -> TrialInfo:
-    step = max(trial.curve, default=None)
+def _trial(trial: Trial, start: float, latest: Latest | None) -> TrialInfo:
+    step, last = latest or max(trial.curve.items(), default=(None, math.nan))
     return TrialInfo(
         trial.number, trial.state, trial.parameters, trial.values, trial.reason, trial.cause and str(trial.cause),
         trial.origin.proposer, trial.origin.why, trial.job, max(trial.started_unix - start, 0.0),
         None if trial.ended_unix is None else max(trial.ended_unix - start, 0.0), trial.cost, step,
-        math.nan if step is None else trial.curve[step])
+        last)
 
 
 def _hopeless(region: HopelessRegion) -> HopelessPart:

@@ -103,7 +103,7 @@ def tune(
     Args:
         objective: Takes the parameters as a dictionary and returns the value: a number, or with several objectives
             a sequence or a dictionary. It may take a `RunningTrial` as a second argument. An exception is a failed
-            trial.
+            trial, and so is `sys.exit` with an exit code other than 0; Ctrl-C and `sys.exit(0)` end the program.
         space: As for `Study.create`, like the other arguments.
         maximize: Names of the metrics to maximize, or whether high values are good.
         minimize: Names of the metrics to minimize.
@@ -111,7 +111,7 @@ def tune(
         strategy: "auto", "bayesian", "random", "grid" or "hyperband".
         seed: Makes the search reproducible.
         completion: Further criteria.
-        stopping: Which trials are stopped early, if the function reports values.
+        stopping: Which trials are stopped early, if the function reports values; None: as `Study.create`.
         constraints: Conditions between parameters.
         where: Directory, URL or store for the state of the study; a study that is there is continued. None: memory.
 
@@ -148,6 +148,12 @@ def _run(study: Study, trial: Trial, objective: Callable[..., Any], *, takes_tri
     except TrainingStopped as stop:
         study.stop(trial, str(stop), cause=Cause.FINDING)
         study.tell(trial)
+    except SystemExit as end:
+        if not end.code:  # the user's wish to end the program, as in a handler of SIGTERM
+            raise
+        if running.error is not None:
+            raise running.error from None
+        study.tell(trial, failed=f"sys.exit({end.code!r})")
     except Exception as error:  # noqa: BLE001 - whatever the user's function raises is a failed trial
         if running.error is not None:
             raise running.error from None  # also if the objective caught it

@@ -77,14 +77,14 @@ class Stopping:
     """Which trials are stopped early.
 
     Attributes:
-        rules: Any of "asha" and "median".
+        rules: Any of "median" and "asha".
         findings: Whether a finding stops a trial.
         min_step: First step at which a rule compares.
         factor: "asha" compares at `min_step` times powers of it, and keeps the best of that many.
         warmup_trials: Trials that "median" needs for a comparison.
     """
 
-    rules: tuple[str, ...] = ("asha",)
+    rules: tuple[str, ...] = ("median",)
     findings: bool = True
     min_step: int = 1
     factor: int = 3
@@ -99,6 +99,16 @@ class Stopping:
                 raise TuneError(f'There is no rule "{rule}" that stops trials. {nearest(rule, RULES)}')
         if self.min_step < 1 or self.factor < 2:
             raise TuneError("min_step must be at least 1 and factor at least 2.")
+
+
+def default_stopping(strategy: str, *, findings: bool = True) -> Stopping:
+    """Return which trials a study stops if its user chose no rule.
+
+    Example:
+        >>> default_stopping("auto").rules, default_stopping("hyperband").rules
+        (('median',), ('asha',))
+    """
+    return Stopping(("asha",) if strategy == "hyperband" else ("median",), findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,8 @@ class StudySpec:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise TuneError(f"The seed is {self.seed!r}; it must be an integer, at least 0.")
         if self.strategy == "hyperband" and "asha" not in self.stopping.rules:
-            raise TuneError('The strategy hyperband is successive halving: it needs the rule "asha".')
+            raise TuneError('The strategy hyperband is successive halving: it needs the rule "asha" '
+                            '(Stopping(rules=("asha",)), --stop-rule asha).')
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON data."""

@@ -15,8 +15,8 @@ from barograph.tune.trial import Trial, TrialState
 
 _DIGITS = 4
 _GRACE = 5
-"""The median rule compares after one part in so many of the steps of a finished trial: before, curves tell mostly how the
-weights were initialized."""
+"""The median rule compares after one part in so many of the steps of a finished trial: before, curves tell mostly how
+the weights were initialized."""
 
 
 class RunningAverages:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from barograph.errors import BadSpace, StudyChanged, StudyExists, TuneError, UnknownStudy
+from barograph.errors import BadSpace, ObjectNotFound, StoreError, StudyChanged, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
@@ -26,9 +26,18 @@ from barograph.tune.completion import reason_to_end
 from barograph.tune.confirmation import Confirmation, confirmation_from_json
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.history import History
+from barograph.tune.live_values import Latest, LiveValues
 from barograph.tune.parameter import builtin
 from barograph.tune.space import Space, space_from
-from barograph.tune.spec import Completion, Objective, Stopping, StudySpec, completion_from_json, objectives_from
+from barograph.tune.spec import (
+    Completion,
+    Objective,
+    Stopping,
+    StudySpec,
+    completion_from_json,
+    default_stopping,
+    objectives_from,
+)
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
@@ -46,6 +55,7 @@ class Study:
     Args:
         spec: What it looks for.
         log: Its events; None: it lives in memory.
+        live: The latest values of its running trials; None: those of this process only.
         heritage: What it starts from.
         clock: The time.
 
@@ -59,11 +69,12 @@ class Study:
 
     def __init__(
         self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
-        clock: Clock | None = None,
+        clock: Clock | None = None, live: LiveValues | None = None,
     ) -> None:
         self.spec, self.heritage = spec, heritage or Heritage()
         self._log = log
         self._clock = clock or SystemClock()
+        self._live = live or LiveValues(None, self._clock)
         self._history = History(spec.space, spec.objectives)
         for trial in self.heritage.trials:
             self._history.inherit(trial)
@@ -99,7 +110,7 @@ class Study:
             seed: With it, a study that runs one trial at a time is reproducible.
             trials: Number of trials; a shortcut for `completion`.
             completion: When the study ends.
-            stopping: Which trials are stopped early.
+            stopping: Which trials are stopped early; None: by the median rule, with hyperband by ASHA.
             constraints: Conditions that every trial meets, such as "width * depth <= 1024".
             details: JSON data that is stored with the study, for use on resume.
             parents: Up to five earlier studies to start from, or their locations.
@@ -122,7 +133,8 @@ class Study:
             completion = replace(completion, trials=trials)
         spec = StudySpec(
             space_from(space, constraints), objectives_from(maximize, minimize), strategy,
-            secrets.randbelow(2**31) if seed is None else seed, completion, stopping or Stopping(), dict(details or {}))
+            secrets.randbelow(2**31) if seed is None else seed, completion, stopping or default_stopping(strategy),
+            dict(details or {}))
         store, clock = None if where is None else _store(where), clock or SystemClock()
         if store and resume and _log(store, clock).new():
             found = cls.open(store, clock=clock)
@@ -143,7 +155,7 @@ class Study:
         except NotLeading:
             raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, heritage=heritage, clock=clock)
+        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock))
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -163,7 +175,7 @@ class Study:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
         first = events[0].data
         study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
-                    clock=clock)
+                    clock=clock, live=LiveValues(store, clock))
         study._take(events[1:])
         return study
 
@@ -176,6 +188,21 @@ class Study:
     def running(self) -> list[Trial]:
         """Unfinished trials: those that run, and those whose process was killed."""
         return list(self._history.running.values())
+
+    @property
+    def following_event(self) -> str:
+        """Name of the next event in the store: while it does not exist, the study has not changed."""
+        return f"{EVENTS}/{self.events + 1:08d}.json"
+
+    def latest(self) -> dict[int, Latest]:
+        """Return the last reported step and value of each running trial that has one, by its number.
+
+        Values of trials that other processes train are up to two seconds old.
+        """
+        try:
+            return self._live.read(self.running)
+        except StoreError:
+            return {}
 
     @property
     def space(self) -> Space:
@@ -356,6 +383,7 @@ class Study:
                     mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping,
                     self._averages)):
                 self.stop(mine, reason, cause=Cause.RULE)
+        self._live.note(self.running)
         return self.should_stop(mine)
 
     def stop(self, trial: Trial | int, reason: str, *, cause: Cause = Cause.FINDING) -> None:
@@ -506,6 +534,31 @@ def _store(where: str | os.PathLike[str] | Store) -> Store:
 
 def _log(store: Store, clock: Clock) -> EventLog:
     return EventLog(store, EVENTS, clock=clock.unix)
+
+
+def identity_of(store: Store) -> bytes:
+    """Return what tells a study from another one that was created at the same place after it was deleted.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    try:
+        return bytes(store.get(f"{EVENTS}/{0:08d}.json"))
+    except ObjectNotFound:
+        return b""
+
+
+def has_event(store: Store, name: str) -> bool:
+    """Return whether the store of a study has an event.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    try:
+        store.get(name)
+    except ObjectNotFound:
+        return False
+    return True
 
 
 def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:

@@ -45,9 +45,18 @@ _STATUS: tuple[tuple[type[BarographError], int], ...] = (
 )
 
 
+def encoded(data: Any) -> bytes:
+    """Return data as strict JSON."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
 def json_answer(request: Request, data: Any) -> Response:
     """Return data as JSON; 304 without a body if the client has it already."""
-    body = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return encoded_answer(request, encoded(data))
+
+
+def encoded_answer(request: Request, body: bytes) -> Response:
+    """Return encoded JSON; 304 without a body if the client has it already."""
     version = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
     headers = {"etag": version, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == version:

@@ -17,6 +17,7 @@ from barograph.errors import BarographError
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, OUTPUT, RECORDS, WORKERS
 from barograph.store.base import Store
+from barograph.tune.live_values import LIVE
 from barograph.tune.study import EVENTS
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
@@ -83,7 +84,7 @@ class Changes:
 
     def _looked_at(self, key: str) -> tuple[Store, Sequence[str]]:
         if key.startswith(STUDY):
-            return self._studies.store_of(key[len(STUDY):]), (EVENTS,)
+            return self._studies.store_of(key[len(STUDY):]), (EVENTS, LIVE)
         return self._places.store_of(key), _FOLDERS
 
     def cursors(self, after: Mapping[str, str]) -> dict[str, str]:

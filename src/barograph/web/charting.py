@@ -27,7 +27,7 @@ from barograph.queries.step_record import saved_steps, step_record
 from barograph.queries.tensor_history import LIMITS, exponent_map, keys_of_layer, units_at
 from barograph.queries.trace import data_sets
 from barograph.runs.reading.reader import RunReader
-from barograph.web.answers import json_answer, number_in
+from barograph.web.answers import encoded, encoded_answer, json_answer, number_in
 from barograph.web.embedding import embedded
 from barograph.web.opened import OpenRuns
 
@@ -137,14 +137,15 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
     """
 
     def about(question: Callable[[RunReader, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
-        def of_run(key: str, request: Request) -> Any:
+        def of_run(key: str, request: Request) -> bytes:
             with opened.run(key) as reader:
-                return question(reader, request)
+                # Encoded run by run: other requests wait while a long answer is encoded.
+                return encoded(question(reader, request))
 
         async def answer(request: Request) -> Response:
             keys = request.query_params.getlist("run")[:MOST_RUNS]
             if len(keys) == 1:
-                return json_answer(request, await run_in_threadpool(of_run, keys[0], request))
+                return encoded_answer(request, await run_in_threadpool(of_run, keys[0], request))
             found = []
             for key in keys:
                 if await request.is_disconnected():
@@ -152,8 +153,8 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
                 try:
                     found.append(await run_in_threadpool(of_run, key, request))
                 except BarographError as error:
-                    found.append({"error": str(error)})
-            return await run_in_threadpool(json_answer, request, found)
+                    found.append(encoded({"error": str(error)}))
+            return encoded_answer(request, b"[" + b",".join(found) + b"]")
         return answer
 
     def picture(request: Request) -> Response:

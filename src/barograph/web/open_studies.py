@@ -6,31 +6,47 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError, StoreError, UnknownStudy
 from barograph.jobs.home import JobsHome
 from barograph.model.clock import ManualClock
 from barograph.store.base import Browsable, Store
-from barograph.store.urls import store_from_url
-from barograph.tune.overview import overview_of
+from barograph.tune.live_values import Latest
+from barograph.tune.overview import StudyRow, overview_of, study_row
 from barograph.tune.studies import name_of
-from barograph.tune.study import EVENTS, Study
+from barograph.tune.study import EVENTS, Study, has_event, identity_of
 from barograph.tune.study_home import FOLDER, StudyHome
 from barograph.web.kept_open import KeptOpen
-from barograph.web.places import Places, Root
+from barograph.web.places import Places, Root, store_at
 
 _HOME = "home"
 """First part of the keys of studies of this user outside the served roots."""
 _MOST_OPEN = 32
+_MOST_ROWS = 10_000
 
 
 @dataclass(slots=True)
 class _Open:
     study: Study
+    identity: bytes = b""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    answer: tuple[int, dict[str, Any]] | None = None
+    answer: tuple[tuple[int, Mapping[int, Latest]], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptRow:
+    """A row of the list.
+
+    Attributes:
+        row: The row.
+        identity: That of the study it is of.
+        following: Name of the event that would change it.
+    """
+
+    row: StudyRow
+    identity: bytes
+    following: str
 
 
 class OpenStudies:
@@ -45,6 +61,7 @@ class OpenStudies:
         self._places = places
         self._given = {key: _Open(study) for key, study in (given or {}).items()}
         self._open = KeptOpen[_Open](_MOST_OPEN)
+        self._rows = KeptOpen[_KeptRow](_MOST_ROWS)
 
     def keys(self) -> tuple[list[str], list[str]]:
         """Return the keys of all studies, and what cannot be read, one sentence each."""
@@ -91,9 +108,9 @@ class OpenStudies:
             UnknownStudy: Nothing is there.
         """
         place = self.place_of(key)
-        if "://" not in place and not Path(place).is_dir():
+        if (store := store_at(place)) is None:
             raise UnknownStudy(f"There is no study at {place}.")
-        return store_from_url(place)
+        return store
 
     @contextmanager
     def study(self, key: str) -> Iterator[Study]:
@@ -106,15 +123,33 @@ class OpenStudies:
             yield opened.study
 
     def overview(self, key: str) -> dict[str, Any]:
-        """Return everything that a study found; computed once for each event.
+        """Return everything that a study found; computed once for each event or live value.
 
         Raises:
             UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
         """
         with self._lent(key) as opened:
-            if opened.answer is None or opened.answer[0] != opened.study.events:
-                opened.answer = opened.study.events, overview_of(opened.study, self.name_of(key)).to_json()
+            state = opened.study.events, opened.study.latest()
+            if opened.answer is None or opened.answer[0] != state:
+                opened.answer = state, overview_of(opened.study, self.name_of(key)).to_json()
             return opened.answer[1]
+
+    def row(self, key: str) -> StudyRow:
+        """Return a study as a row of the list. A study without a new event is not read again, although it is closed.
+
+        Raises:
+            UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
+        """
+        if key not in self._given and (kept := self._rows.known(key)) is not None:
+            store = self.store_of(key)
+            if identity_of(store) == kept.identity and not has_event(store, kept.following):
+                return kept.row
+        with self._lent(key) as opened:
+            row = study_row(self.name_of(key), opened.study)
+            kept = _KeptRow(row, opened.identity, opened.study.following_event)
+        self._rows.drop(key)
+        self._rows.opened(key, lambda: kept)
+        return row
 
     def name_of(self, key: str) -> str:
         """Return the name of a study: the last part of its place."""
@@ -138,8 +173,12 @@ class OpenStudies:
         except BarographError:
             self._open.drop(key)
             raise
+        identity = identity_of(store)
+        known = self._open.known(key)
+        if known is not None and known.identity != identity:  # deleted, and created again
+            self._open.drop(key)
         # With a clock that stands still: reading a study must not count as time spent on it.
-        opened = self._open.opened(key, lambda: _Open(Study.open(store, clock=ManualClock())))
+        opened = self._open.opened(key, lambda: _Open(Study.open(store, clock=ManualClock()), identity))
         with opened.lock:
             opened.study.refresh()
             yield opened

@@ -80,6 +80,11 @@ class Places:
             NotARun: Nothing is there.
         """
         place = self.place_of(key)
-        if "://" not in place and not Path(place).is_dir():
+        if (store := store_at(place)) is None:
             raise NotARun(f"There is no run at {place}.")
-        return store_from_url(place)
+        return store
+
+
+def store_at(place: str) -> Store | None:
+    """Return the store at a path or URL; None if it is a path without a directory."""
+    return store_from_url(place) if "://" in place or Path(place).is_dir() else None

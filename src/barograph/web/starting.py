@@ -38,6 +38,7 @@ class Starting:
         self._load, self._on_failure = load, on_failure
         self._whole: Future[ASGIApp] = Future()
         self._begun = threading.Lock()
+        self._asked = False
 
     def begin(self) -> None:
         """Start to load the whole application, unless that has begun."""
@@ -51,6 +52,14 @@ class Starting:
         if error is not None:
             raise error
 
+    def release_memory(self) -> None:
+        """Return the memory that answers needed to the operating system, if there were any since the last call."""
+        if self._asked and self._whole.done():
+            from barograph.runs.reading.freed_memory import release_freed_memory
+
+            self._asked = False
+            release_freed_memory()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] in self._paths)
         if is_page and not self._whole.done():
@@ -59,6 +68,7 @@ class Starting:
         self.begin()
         # Shielded, because all requests wait for the same future.
         whole = await asyncio.shield(asyncio.wrap_future(self._whole))
+        self._asked = True
         await whole(scope, receive, send)
 
     def _finish(self) -> None:

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from barograph.errors import BadSpace, BarographError, SettingsError, TuneError
 from barograph.model.plain import plain
 from barograph.tune.analysis import contour
-from barograph.tune.overview import StudyRow, check_parameters, plan_of, study_row
+from barograph.tune.overview import StudyRow, check_parameters, plan_of
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
 
@@ -60,8 +60,7 @@ def _row(studies: OpenStudies, key: str) -> StudyRow:
     except BarographError:
         name = key
     try:
-        with studies.study(key) as study:
-            return study_row(name, study)
+        return studies.row(key)
     except BarographError as error:
         return StudyRow(name, "unreadable", problem=str(error))
 

@@ -20,7 +20,9 @@ from barograph.cli.record.watching import Options, settings_for, watch_run
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.state.control import read_stop
 from barograph.store.urls import store_from_url
+from forking import TORCH
 
+FORKED = TORCH
 Call = Callable[..., Any]
 
 PATIENCE_SECS = 600.0
@@ -332,14 +334,14 @@ def test_on_a_terminal_that_is_dumb_there_is_no_last_line(on_terminal: Callable[
 
 
 def test_where_nobody_reads_any_more_the_watching_goes_on_and_stops_the_training(
-    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
+    script: Path, programs: Path, tmp_path: Path, await_: Callable[..., None]
 ) -> None:
     place = tmp_path / "run"
     reading, writing = os.pipe()
     os.close(reading)
-    with started(sys.executable, script, place, "finished", quiet=True) as training:
+    with started(programs / "python", script, place, "finished", quiet=True) as training:
         await_(lambda: is_run(place), PATIENCE_SECS)
-        command = [bin_folder / "barograph", "watch", place, "--brief", "--on-finding", "stop"]
+        command = [programs / "barograph", "watch", place, "--brief", "--on-finding", "stop"]
         with subprocess.Popen(command, stdout=writing, stderr=writing) as watching:
             os.close(writing)
             # Nothing but the stop ends this training.
@@ -387,12 +389,12 @@ def is_run(place: Path) -> bool:
 
 @pytest.mark.parametrize("how", ["finished", "killed"])
 def test_live_and_replay_find_the_same_and_the_watching_ends_with_the_run(
-    script: Path, bin_folder: Path, tmp_path: Path, how: str, await_: Callable[..., None], call: Call
+    script: Path, programs: Path, tmp_path: Path, how: str, await_: Callable[..., None], call: Call
 ) -> None:
     place = tmp_path / "läuft noch"
-    with started(sys.executable, script, place, how, quiet=True) as training:
+    with started(programs / "python", script, place, how, quiet=True) as training:
         await_(lambda: is_run(place), PATIENCE_SECS)
-        with started(bin_folder / "barograph", "watch", place) as watching:
+        with started(programs / "barograph", "watch", place) as watching:
             wait_for_line(watching, "breaking  ")
             release(place)
             rest, _ = watching.communicate(timeout=PATIENCE_SECS)
@@ -410,12 +412,12 @@ def test_live_and_replay_find_the_same_and_the_watching_ends_with_the_run(
 
 
 def test_ctrl_c_ends_it_with_the_summary_and_leaves_the_training_alone(
-    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
+    script: Path, programs: Path, tmp_path: Path, await_: Callable[..., None]
 ) -> None:
     place = tmp_path / "run"
-    with started(sys.executable, script, place, "finished", quiet=True) as training:
+    with started(programs / "python", script, place, "finished", quiet=True) as training:
         await_(lambda: is_run(place), PATIENCE_SECS)
-        with started(bin_folder / "barograph", "watch", place) as watching:
+        with started(programs / "barograph", "watch", place) as watching:
             wait_for_line(watching, "breaking  ")
             watching.send_signal(signal.SIGINT)
             rest, _ = watching.communicate(timeout=PATIENCE_SECS)
@@ -431,12 +433,12 @@ def test_ctrl_c_ends_it_with_the_summary_and_leaves_the_training_alone(
 
 
 def test_a_watcher_beside_a_training_leaves_interrupts_to_it(
-    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
+    script: Path, programs: Path, tmp_path: Path, await_: Callable[..., None]
 ) -> None:
     place = tmp_path / "run"
-    with started(sys.executable, script, place, "finished", quiet=True):
+    with started(programs / "python", script, place, "finished", quiet=True):
         await_(lambda: is_run(place), PATIENCE_SECS)
-        with started(bin_folder / "barograph", "watch", place, "--brief") as watching:
+        with started(programs / "barograph", "watch", place, "--brief") as watching:
             wait_for_line(watching, "breaking  ")
             watching.send_signal(signal.SIGINT)
             release(place)

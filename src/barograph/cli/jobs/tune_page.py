@@ -22,6 +22,7 @@ from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
+from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
 from barograph.tune.overview import best_of, best_trial, state_of, value_text
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
@@ -133,6 +134,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "hopeless": [region.to_json() for region in hopeless_regions(study)],
         "confirmation": plain(study.confirmation),
         "trials": [plain(trial) for trial in study.trials],
+        "latest": {str(number): {"step": step, "value": value} for number, (step, value) in study.latest().items()},
     }
 
 
@@ -194,17 +196,22 @@ def _print_trials(study: Study, printer: Printer) -> None:
     columns = [Column("trial", right=True), Column("state"), *(Column(name, right=True) for name in names),
                *(Column(name, right=True, spare=2) for name in study.space.names),
                Column("reason", prose=True, spare=1)]
-    rows = [row_of(study, trial) for trial in [*shown, *reversed(rest)][:None if not printer.on_terminal else _SHOWN]]
+    latest = study.latest()
+    limit = _SHOWN if printer.on_terminal else None
+    rows = [row_of(study, trial, latest.get(trial.number)) for trial in [*shown, *reversed(rest)][:limit]]
     printer.table(columns, rows)
     if printer.on_terminal and len(study.trials) > _SHOWN:
         printer.line(f"{len(study.trials) - _SHOWN:,} more trials: --json")
 
 
-def row_of(study: Study, trial: Trial) -> Sequence[Cell]:
-    """Return the cells of a trial."""
+def row_of(study: Study, trial: Trial, latest: Latest | None = None) -> Sequence[Cell]:
+    """Return the cells of a trial; of a running one, `latest` is its last reported step and value."""
     values = [figure(value) for value in trial.values] or [""] * len(study.spec.objectives)
+    note = trial.reason.partition("\n")[0]
+    if latest and not trial.state.is_over:
+        values[0], note = figure(latest[1]), f"so far, at step {latest[0]:,}"
     return [str(trial.number), state_text(str(trial.state)), *values,
-            *(parameter_text(trial, name) for name in study.space.names), trial.reason.partition("\n")[0]]
+            *(parameter_text(trial, name) for name in study.space.names), note]
 
 
 def parameter_text(trial: Trial, name: str) -> str:

@@ -17,8 +17,10 @@ class Parameter:
         default: None: the library's.
         low, high: Range for tuning, not for validity; NaN: not tuned.
         scale: Scale on which tuning searches the range.
-        choices: Values of a "choice".
+        choices: Values of a "choice" among which tuning chooses.
+        untuned: Its other values.
         task: The only task that has the parameter; "": both.
+        booster: The only booster of XGBoost that has the parameter; "": both.
     """
 
     name: str
@@ -29,7 +31,9 @@ class Parameter:
     scale: Literal["linear", "log"] = "linear"
     summary: str = ""
     choices: tuple[str, ...] = ()
+    untuned: tuple[str, ...] = ()
     task: str = ""
+    booster: str = ""
 
 
 OPTIONS = (
@@ -49,17 +53,22 @@ OPTIONS = (
 IMAGE_OPTIONS = tuple(option for option in OPTIONS if option.name in ("validation_fraction", "seed"))
 
 # Ranges: Probst, Boulesteix & Bischl, "Tunability: Importance of Hyperparameters of Machine Learning Algorithms", JMLR
-# 20, 2019, table 1. gamma: Amazon SageMaker's guide to tuning XGBoost.
+# 20, 2019, table 1, which also varies the booster. gamma: Amazon SageMaker's guide to tuning XGBoost. lambda and
+# alpha: narrower, because the linear booster multiplies them by the number of rows.
 XGBOOST = (
+    Parameter("booster", "gbtree", "choice", summary="trees, or a linear model", choices=("gbtree", "gblinear"),
+              untuned=("dart",)),
     Parameter("num_boost_round", 100, "int", 1, 5000, "log", "number of trees (per class)"),
     Parameter("eta", 0.3, "float", 2**-10, 1.0, "log", "learning rate"),
-    Parameter("max_depth", 6, "int", 1, 15, summary="depth of a tree"),
-    Parameter("min_child_weight", 1.0, "float", 1.0, 128.0, "log", "least sum of sample weights (hessians) in a leaf"),
-    Parameter("gamma", 0.0, "float", 0.0, 5.0, summary="least gain of a split"),
-    Parameter("subsample", 1.0, "float", 0.1, 1.0, summary="fraction of the rows for each tree"),
-    Parameter("colsample_bytree", 1.0, "float", 0.1, 1.0, summary="fraction of the features for each tree"),
-    Parameter("lambda", 1.0, "float", 2**-10, 2**10, "log", "L2 penalty of leaf values"),
-    Parameter("alpha", 0.0, "float", 2**-10, 2**10, "log", "L1 penalty of leaf values"),
+    Parameter("max_depth", 6, "int", 1, 15, summary="depth of a tree", booster="gbtree"),
+    Parameter("min_child_weight", 1.0, "float", 1.0, 128.0, "log", "least sum of sample weights (hessians) in a leaf",
+              booster="gbtree"),
+    Parameter("gamma", 0.0, "float", 0.0, 5.0, summary="least gain of a split", booster="gbtree"),
+    Parameter("subsample", 1.0, "float", 0.1, 1.0, summary="fraction of the rows for each tree", booster="gbtree"),
+    Parameter("colsample_bytree", 1.0, "float", 0.1, 1.0, summary="fraction of the features for each tree",
+              booster="gbtree"),
+    Parameter("lambda", 1.0, "float", 1e-6, 10.0, "log", "L2 penalty of leaf values or weights"),
+    Parameter("alpha", 0.0, "float", 1e-6, 10.0, "log", "L1 penalty of leaf values or weights"),
     Parameter("early_stopping_rounds", 0, "int",
               summary="stop after this many rounds without a better validation metric; 0: do not"),
 )

@@ -146,7 +146,8 @@ def _unmet(parameter: Parameter | None, value: str) -> str:
     if parameter is None:
         return ""
     if parameter.kind == "choice":
-        return "" if value in parameter.choices else " or ".join(parameter.choices)
+        known = (*parameter.choices, *parameter.untuned)
+        return "" if value in known else " or ".join(known)
     reads: Any = {"int": int, "float": float, "text": str}[parameter.kind]
     try:
         reads(value)

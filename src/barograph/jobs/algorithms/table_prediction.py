@@ -251,7 +251,8 @@ def _xgboost(folder: Path, model: Mapping[str, Any], matrix: Any) -> Any:
     import xgboost
 
     types = ["c" if column["kind"] == "category" else "q" for column in model["columns"]]
-    data = xgboost.DMatrix(matrix, feature_names=model["feature_names"], feature_types=types, enable_categorical=True)
+    named = {"feature_names": model["feature_names"], "feature_types": types, "enable_categorical": True}
+    data = xgboost.DMatrix(matrix, **({} if model["parameters"].get("booster") == "gblinear" else named))
     return xgboost.Booster(model_file=folder / "model.ubj").predict(data)
 
 

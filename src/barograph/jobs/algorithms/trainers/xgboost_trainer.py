@@ -4,6 +4,7 @@
         python xgboost_trainer.py --target price --eta 0.1 --max_depth 4
 
 Parameters are XGBoost's own. Columns of text are categories, which XGBoost splits itself; missing values stay missing.
+For its linear booster, numbers are standardized, and each category is a feature of 0 and 1.
 The model is in XGBoost's format, `model.ubj`, with the best round as the last if training stopped early.
 """
 
@@ -29,16 +30,18 @@ from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 ROUNDS = ("num_boost_round", "num_round", "n_estimators")
 """Names of the number of rounds: of `xgboost.train`, of SageMaker, of XGBoost's scikit-learn classes."""
 
+LINEAR = "gblinear"
+"""XGBoost's linear booster."""
+
 STOPPING = ("stopping_history", "best_scores", "current_rounds", "maximize")
 """State of XGBoost's early stopping callback."""
 
 
 def train(arguments: Sequence[str]) -> None:
     """Train and save a model."""
-    task = prepare("xgboost", arguments, one_hot=False)
+    task = prepare("xgboost", arguments, one_hot=is_linear(arguments))
     rounds, stop_after = rounds_of(task.parameters, ROUNDS)
-    objective = objective_of(task, "reg:squarederror", ("binary:logistic",), ("multi:softprob",))
-    parameters = {"seed": task.options.seed, **objective, **task.parameters}
+    parameters = parameters_of(task, {"seed": task.options.seed})
     data = {part.name: _matrix(task, part) for part in task.parts[:2]}
     _expect_known(parameters, data["train"])
     with Checkpoints() as checkpoints:
@@ -46,9 +49,29 @@ def train(arguments: Sequence[str]) -> None:
     if stop_after:
         rounds = booster.best_iteration + 1
         say(f"Best round: {rounds - 1}.")
-        booster = booster[:rounds]
+        booster = first_rounds(booster, rounds, parameters, data["train"])
     booster.save_model(task.folders.model / "model.ubj")
     finish(task, rounds=rounds)
+
+
+def is_linear(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments ask for XGBoost's linear booster."""
+    return any(word in (LINEAR, f"--booster={LINEAR}") for word in arguments)
+
+
+def parameters_of(task: Task, general: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters for XGBoost: the objective, `general` ones, and those of the job, which count most."""
+    objective = objective_of(task, "reg:squarederror", ("binary:logistic",), ("multi:softprob",))
+    # Its default for a linear model, "shotgun", gives other weights each time.
+    linear = {"updater": "coord_descent"} if task.parameters.get("booster") == LINEAR else {}
+    return {**general, **objective, **linear, **task.parameters}
+
+
+def first_rounds(booster: Any, rounds: int, parameters: Mapping[str, Any], data: Any) -> Any:
+    """Return a model after its first rounds. A linear one keeps no earlier rounds, so it is trained again."""
+    if parameters.get("booster") == LINEAR:
+        return xgboost.train(dict(parameters), data, rounds)
+    return booster[:rounds]
 
 
 def _boosted(
@@ -86,6 +109,8 @@ class _Saving(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-i
 
 
 def _matrix(task: Task, part: Part) -> Any:
+    if task.parameters.get("booster") == LINEAR:
+        return xgboost.DMatrix(part.matrix, label=part.target)
     types = ["c" if column["kind"] == "category" else "q" for column in task.model["columns"]]
     return xgboost.DMatrix(part.matrix, label=part.target, feature_names=task.model["feature_names"],
                            feature_types=types, enable_categorical=True)

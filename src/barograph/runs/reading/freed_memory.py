@@ -1,0 +1,15 @@
+"""What becomes of memory that reading needed, in a process that answers questions for days."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def read_with_system_allocator() -> None:
+    """Have Arrow use the system's allocator: its default pool keeps what each thread has freed, for that thread."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def release_freed_memory() -> None:
+    """Return free memory to the operating system."""
+    pa.default_memory_pool().release_unused()
