@@ -163,7 +163,9 @@ def _previews(get: Callable[[str], Reply], key: str, answers: Mapping[str, Any])
 
 
 def _contours(key: str, study: Mapping[str, Any]) -> Iterator[str]:
-    names = [one["name"] for one in study.get("importance", ())][:_MOST_CONTOURED]
+    # As the page orders them: without importance, as they were declared.
+    ranked = study.get("importance") or study.get("parameters", ())
+    names = [one["name"] for one in ranked][:_MOST_CONTOURED]
     return (_url("study-contour", study=key, x=x, y=y) for x, y in permutations(names, 2))
 
 
