@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barograph.errors import SettingsError
+from barograph.experiments.artifacts import artifact_from_bytes
+from barograph.experiments.handle import catalog_at
+from barograph.model.exhibits import Picture
+from barograph.model.items import Entry, Verb
 from barograph.store.urls import store_from_url
 from barograph.tune.study import Study
-from barograph.web import saved
+from barograph.web import charting, saved
 from barograph.web.app import application
+from barograph.web.embedding import MOST_BYTES
+from barograph.web.in_process import get_inside
 from barograph.web.one_file import run_as_file, study_as_file
 from chromium import HOSTILE, Tab, needs_chromium, playwright, served
 from chromium import browser as browser
 from diary import Diary
+from web_client import recorded
 
 pytestmark = needs_chromium
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 LOSSES = [math.sin(step / 9) + 2 for step in range(300)]
 
 
@@ -97,6 +108,54 @@ def test_a_page_saves_itself(browser: Any, offline: Tab, runs: Path, tmp_path: P
     playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
     assert tab.complaints + offline.complaints == []
     assert page.evaluate("window.hacked") is None
+
+
+def test_images_and_files_are_in_a_saved_run_unless_they_are_large(
+    offline: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    recorded(root / "shown", [3.0, 2.0])
+    catalog, store = catalog_at(str(root)), store_from_url(str(root))
+    catalog.feed()
+    uid = catalog.item("shown").uid
+    for name, data in {"small.png": PNG, "large.png": PNG + bytes(MOST_BYTES), "notes.txt": b"epoch 1: ok"}.items():
+        catalog.tell([Entry(uid, Verb.OUTPUT, asdict(artifact_from_bytes(store, data, name, "")))])
+    monkeypatch.setattr(charting, "exhibits_of_run", lambda store, uid: (Picture("digits", "image/png", PNG),))
+    file = tmp_path / "shown.html"
+    answers = saved.saved_answers(partial(get_inside, application([str(root)], hosts=[])), ["0/shown"])
+    file.write_text(saved.page_with(saved.packed(answers, start="#/run/0/shown?tab=files", saved_unix=1.8e9)), "utf-8")
+
+    page = offline.open(file.as_uri())
+    for name, shows in (("notes.txt", page.get_by_text("epoch 1: ok")),
+                        ("large.png", page.get_by_text("larger than 200 kB")),
+                        ("small.png", page.get_by_role("img", name="small.png"))):
+        page.get_by_role("button", name=name).click()
+        playwright.expect(shows).to_be_visible()
+    page.get_by_role("tab", name="Data").click()
+    logged = page.get_by_role("img", name="digits")
+    playwright.expect(logged).to_be_visible()
+    offline.until(lambda: bool(logged.evaluate("(image) => image.naturalWidth === 1")), "the image is drawn")
+    assert page.get_by_role("link", name="Download").count() == 0
+    file.write_text(run_as_file(str(root / "shown"), title="shown", saved_unix=1.8e9), "utf-8")
+    offline.open("about:blank")
+    page = offline.open(f"{file.as_uri()}#/run/0?tab=data")
+    playwright.expect(page.get_by_role("img", name="digits")).to_be_visible()
+    assert offline.complaints == []
+
+
+def test_images_beyond_the_bound_of_a_run_are_left_out_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "runs" / "shown", [3.0, 2.0])
+    monkeypatch.setattr(saved, "_MOST_EMBEDDED_CHARS", 200)
+    monkeypatch.setattr(charting, "exhibits_of_run",
+                        lambda store, uid: tuple(Picture(name, "image/png", PNG) for name in "abc"))
+
+    answers = saved.saved_answers(partial(get_inside, application([str(tmp_path / "runs")], hosts=[])), ["0/shown"])
+
+    found = [answers[f"api/picture?run=0%2Fshown&title={name}&view=embedded"] for name in "abc"]
+    assert [one["url"] is not None for one in found] == [True, False, False]
+    assert "too large together" in found[1]["note"]
 
 
 def test_a_page_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from barograph.queries.step_record import saved_steps, step_record
 from barograph.queries.tensor_history import LIMITS, exponent_map, keys_of_layer, units_at
 from barograph.queries.trace import data_sets
 from barograph.runs.reading.reader import RunReader
-from barograph.web.answers import encoded, encoded_answer, number_in
+from barograph.web.answers import encoded, encoded_answer, json_answer, number_in
+from barograph.web.embedding import embedded
 from barograph.web.opened import OpenRuns
 
 MOST_POINTS = 10_000
@@ -163,6 +164,8 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
                      if isinstance(item, Picture) and item.title == title]
         if not found:
             raise UnknownName(f'This run has no image "{title}".')
+        if request.query_params.get("view") == "embedded":
+            return json_answer(request, embedded([found[0].data], found[0].media_type))
         # Opened by itself, an SVG could run scripts; as the source of an image it cannot.
         return Response(found[0].data, media_type=found[0].media_type,
                         headers={"content-disposition": "attachment", "cache-control": "no-cache"})

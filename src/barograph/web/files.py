@@ -22,11 +22,11 @@ from barograph.store.streaming import parts_of
 from barograph.store.urls import store_from_url
 from barograph.web.answers import json_answer
 from barograph.web.catalogs import Catalogs
+from barograph.web.embedding import embedded, media_type_of
 from barograph.web.places import Places
 
 _MOST_TEXT_BYTES = 64 * 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 # Not compressed: models hardly shrink, and compressing gigabytes would keep the server busy.
 _HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "content-encoding": "identity"}
 
@@ -57,6 +57,8 @@ def file_routes(places: Places, catalogs: Catalogs) -> list[BaseRoute]:
             return json_answer(request, _text(found.parts()))
         if view == "picture":
             return _picture(found.parts())
+        if view == "embedded":
+            return json_answer(request, embedded(found.parts()))
         return _download(found.parts(), link.name)
 
     return [Route("/api/files", files), Route("/api/file", content)]
@@ -138,10 +140,8 @@ def _text(parts: Iterator[bytes]) -> dict[str, Any]:
 
 def _picture(parts: Iterator[bytes]) -> Response:
     first = next(parts, b"")
-    # By its bytes, since the name and the type of a file are made by whoever logged it. SVG is no picture: it may
-    # contain scripts.
-    kind = next((kind for magic, kind in _PICTURES if first.startswith(magic)),
-                "image/webp" if first[:4] == b"RIFF" and first[8:12] == b"WEBP" else None)
+    # By its bytes, since the name and the type of a file are made by whoever logged it.
+    kind = media_type_of(first)
     if kind is None:
         raise SettingsError("The file is not an image that browsers can display.")
 

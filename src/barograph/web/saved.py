@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from barograph.errors import SettingsError
 from barograph.queries.heat import STATISTICS, UPDATE_RATIO
+from barograph.web.embedding import is_picture, left_out
 from barograph.web.in_process import Reply
 from barograph.web.page_digest import BUILT
 from barograph.web.page_files import MISSING
@@ -28,6 +29,8 @@ _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
 _MOST_CONTOURED = 4
 """Parameters of a study whose contours are saved."""
+_MOST_EMBEDDED_CHARS, _MOST_TEXT_CHARS, _MOST_FILES = 5_000_000, 1_000_000, 200
+"""Characters of all images and of all beginnings of files, and number of files, for each run."""
 _MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 8
 
 
@@ -52,6 +55,7 @@ def saved_answers(get: Callable[[str], Reply], runs: Sequence[str], studies: Seq
         ask(_contours(key, answers.get(_url("study", study=key), {})))
     for key in runs:
         ask(_about(key, _ABOUT))
+        answers.update(_previews(get, key, answers))
         ask(_inside(key, answers.get(_url("inside", run=key), {})))
         ask(_url("cells", run=key, kind=kind, statistic=name)
             for kind in _KINDS for name in (*STATISTICS, UPDATE_RATIO))
@@ -139,8 +143,29 @@ def _inside(key: str, overview: Mapping[str, Any]) -> Iterator[str]:
         yield _url("saliency", run=key, sample=sample, method=overview["saliency_methods"][-1], n=seen)
 
 
+def _previews(get: Callable[[str], Reply], key: str, answers: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the images that a run logged, and previews of its files, until they are too many."""
+    files = [item for item in answers.get(_url("files", run=key), ()) if item["kept"]]
+    named = [(_url("file", run=key, role=item["role"], name=item["name"],
+                   view="embedded" if is_picture(item["name"]) else "text"), is_picture(item["name"]))
+             for item in files[:_MOST_FILES]]
+    shown = [(_url("picture", run=key, title=item["title"], view="embedded"), True)
+             for item in answers.get(_url("exhibits", run=key), ()) if item["kind"] == "picture"]
+    left = {True: _MOST_EMBEDDED_CHARS, False: _MOST_TEXT_CHARS}
+    for url, picture in [*shown, *named]:
+        reply = get(url) if left[picture] > 0 else None
+        if reply is not None and reply.status == 200 and len(reply.text) <= left[picture]:
+            left[picture] -= len(reply.text)
+            yield url, json.loads(reply.text)
+        elif picture and (reply is None or reply.status == 200):
+            yield url, left_out("The images of this run are too large together, so the saved page does not contain "
+                                "this one.")
+
+
 def _contours(key: str, study: Mapping[str, Any]) -> Iterator[str]:
-    names = [one["name"] for one in study.get("importance") or study.get("parameters", ())][:_MOST_CONTOURED]
+    # As the page orders them: without importance, as they were declared.
+    ranked = study.get("importance") or study.get("parameters", ())
+    names = [one["name"] for one in ranked][:_MOST_CONTOURED]
     return (_url("study-contour", study=key, x=x, y=y) for x, y in permutations(names, 2))
 
 
