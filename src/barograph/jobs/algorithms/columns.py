@@ -32,7 +32,7 @@ MOST_ONE_HOT = 100
 """Categories of a column that get a feature of their own; rarer ones have none."""
 
 FEW_ROWS = 20
-"""Up to this many rows, a text column of unique values is a category; above, an identifier."""
+"""With more rows than this, a text column whose values are all unique is treated as an identifier."""
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|[+-]?\d+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?\d{1,3}(\.\d{3})*,\d*|[+-]?\d+(,\d*)?|[+-]?\d{1,3}(\.\d{3})+")

@@ -1,4 +1,4 @@
-"""What becomes of memory that reading needed, in a process that answers questions for days."""
+"""Returns freed memory to the operating system in long-running servers."""
 
 from __future__ import annotations
 
