@@ -26,6 +26,8 @@ _SOURCES = ("pyproject.toml", "setup.py", "building/*.py", "requirements-test.tx
             "src/barograph/web/page/*.*", "src/barograph/web/page/src/**/*.*", "src/barograph/web/page/public/*.*")
 _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
          "site", "src/barograph.egg-info", "src/barograph/web/static", "src/barograph/web/page/node_modules")
+_DEBIAN_PACKAGES = {"chromium": ("chromium", "google-chrome"), "fuse3": ("fusermount3",)}
+"""Packages that pip does not have, and the programs of which one shows that a package is not needed."""
 
 
 def setup(_: Sequence[str] = ()) -> int:
@@ -62,7 +64,7 @@ def test(arguments: Sequence[str]) -> int:
     """
     failed = setup()
     if not failed:
-        _find_browser()
+        _install_debian_packages()
     # Hundreds of processes import Barograph. Each would compile it again without compiled files.
     return failed or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
@@ -143,12 +145,13 @@ def _python(*arguments: str, **variables: str) -> int:
         return 130
 
 
-def _find_browser() -> None:
-    """Install Debian's Chromium for the tests of the web page where that is possible; they skip without one."""
-    if any(map(shutil.which, ("chromium", "google-chrome"))) or shutil.which("apt-get") is None or os.getuid() != 0:
+def _install_debian_packages() -> None:
+    """Install Chromium and FUSE where that is possible; the tests that need them skip without them."""
+    missing = [package for package, programs in _DEBIAN_PACKAGES.items() if not any(map(shutil.which, programs))]
+    if not missing or shutil.which("apt-get") is None or os.getuid() != 0:
         return
-    print("Installing Chromium for the tests of the web page.", flush=True)
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+    print(f"Installing Debian packages for the tests: {', '.join(missing)}.", flush=True)
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
         subprocess.call(["apt-get", "--quiet", "--quiet", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
