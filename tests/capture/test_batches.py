@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import DataLoader
 
 from barograph.capture.samples import MOST_SAMPLES, SampleMemory
 from barograph.capture.torch.digests import sample_sums, sums_on_device
@@ -291,6 +292,23 @@ def test_an_evaluation_that_goes_over_training_and_validation_tells_of_each(reco
     assert tape.scalar("fact:seen_in_training[part0]", mode=Mode.EVAL) == 1
     assert tape.scalar("fact:seen_in_training[part1]", mode=Mode.EVAL) == 0
     assert tape.scalar("fact:seen_in_training", mode=Mode.EVAL) == pytest.approx(0.75)
+
+
+def test_the_training_set_that_is_embedded_after_the_validation_loader_is_a_set_of_its_own(record):
+    tape = record(preset="free", collections=(DATA,))
+    model, optimizer = trained(small(6))
+    x = torch.randn(128, 6)
+    for batch in x[:96].split(16):
+        step(model, optimizer, batch, torch.zeros(16, dtype=torch.long))
+    model.eval()
+    with torch.no_grad():
+        for held_out in DataLoader(x[96:], 32):  # type: ignore[arg-type]  # a tensor has what a map-style set needs
+            model(held_out)
+        model(x[:96])
+        model(x[96:])
+    tape.close()
+    assert tape.scalar("fact:seen_in_training[part0]", mode=Mode.EVAL) == 0
+    assert tape.scalar("fact:seen_in_training[part1]", mode=Mode.EVAL) == 0.75
 
 
 def test_blank_samples_are_not_known_again(record):

@@ -213,7 +213,7 @@ class Feeding:
     @entry_point("waiting for a batch")
     def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
         """Note the waiting time of a batch, and its samples; without a batch, the pass has ended."""
-        self._loaders.gave(iterator, secs)
+        self._loaders.gave(iterator, secs, ended=not batch)
         if self._trace is not None and batch:
             self._trace.gave(iterator, *batch)
 

@@ -39,11 +39,13 @@ class _Pass:
         of: The loader.
         steps: Number of optimizer steps when its first batch arrived; None: none has arrived.
         counted: It is known to feed training.
+        ended: It has no more batches.
     """
 
     of: _Loader
     steps: int | None = None
     counted: bool = False
+    ended: bool = False
 
 
 class LoaderRecorder:
@@ -77,8 +79,8 @@ class LoaderRecorder:
         self._passes[iterator] = _Pass(known)
         self._serial += 1
 
-    def gave(self, iterator: Any, secs: float) -> None:
-        """Note that the script waited for a batch, or the end of the pass."""
+    def gave(self, iterator: Any, secs: float, *, ended: bool = False) -> None:
+        """Note that the script waited for a batch, or for the end of the pass."""
         current = self._passes.get(iterator)
         if current is None:
             return
@@ -87,6 +89,7 @@ class LoaderRecorder:
             current.steps = steps
         elif steps > current.steps:
             self._count(current)
+        current.ended = ended
         self._last = self._given = current
         self._wait(current.of, secs)
 
@@ -97,8 +100,10 @@ class LoaderRecorder:
 
     @property
     def part(self) -> str:
-        """Name of the current pass; "" without a loader."""
-        return str(self._serial) if self._last is not None else ""
+        """Name of the current pass, or of the time since the last one ended; "" without a loader."""
+        if self._last is None:
+            return ""
+        return f"after {self._serial}" if self._last.ended else str(self._serial)
 
     def step_facts(self, buffer: StepBuffer) -> None:
         """Record facts about the loader that feeds the step that ends."""
