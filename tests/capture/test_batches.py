@@ -278,6 +278,12 @@ def test_an_evaluation_on_samples_of_training_is_known(record):
     assert tape.scalar("fact:samples_known", mode=Mode.EVAL) == 96
 
 
+def test_duplicates_of_training_samples_are_counted(record):
+    x = torch.randn(128, 20)
+    tape = run(record, x[:96], torch.cat([x[90:96], x[90:96], x[96:]]))
+    assert tape.scalar("fact:samples_repeated", mode=Mode.EVAL) == 2
+
+
 def test_an_evaluation_on_other_samples_has_seen_none(record):
     x = torch.randn(128, 6)
     tape = run(record, x[:96], x[96:])

@@ -129,6 +129,13 @@ def seen_again(share: float, *, size: float = 200.0, known: float = 1400.0, numb
     return evaluated(number, facts({Fact.SEEN_IN_TRAINING: share, Fact.SAMPLES_KNOWN: known, Fact.BATCH_SIZE: size}))
 
 
+def test_copies_of_a_few_training_samples_are_not_the_training_set() -> None:
+    few: dict[Fact | tuple[Fact, str], float] = {
+        Fact.SEEN_IN_TRAINING: 0.4, Fact.SAMPLES_KNOWN: 386.0, Fact.BATCH_SIZE: 974.0}
+    assert symptoms(LeakyValidation(), [evaluated(36, facts({**few, Fact.SAMPLES_REPEATED: 1.02}))]) == []
+    assert len(symptoms(LeakyValidation(), [evaluated(36, facts({**few, Fact.SAMPLES_REPEATED: 2.5}))])) == 1
+
+
 def test_validation_on_samples_of_training_leaks() -> None:
     (symptom,) = symptoms(LeakyValidation(), [seen_again(1.0)])
 

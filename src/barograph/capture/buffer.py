@@ -25,7 +25,8 @@ _FIRST_ROWS = 64
 _DEFERRED_BYTES = 8192
 _MOST_DEFERRED = 1024
 _OF_ANY_PASS = frozenset({Fact.LAYERS_IN_TRAIN.value, Fact.BATCH_SIZE.value})
-_OF_SAMPLES = frozenset({Fact.SEEN_IN_TRAINING.value, Fact.SAMPLES_KNOWN.value})
+_OF_SAMPLES = frozenset({
+    Fact.SEEN_IN_TRAINING.value, Fact.SAMPLES_KNOWN.value, Fact.SAMPLES_REPEATED.value})
 
 
 class RowTable:

@@ -10,7 +10,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
-_SAMPLES = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.SEEN_BEFORE)
+_SAMPLES = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.SAMPLES_REPEATED, Fact.SEEN_BEFORE)
 _LABELS = (Fact.CLASSES, Fact.LABEL_MIN, Fact.LABEL_MAX)
 _LOADER = (Fact.EPOCH, Fact.EPOCH_STEPS, Fact.LOADER_WORKERS, Fact.FULL_BATCH)
 _DATA = frozenset({Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT})

@@ -77,6 +77,12 @@ class SampleMemory:
         by_chance = min(1.0, memory * equal_pairs / pairs) if equal_pairs else 0.0
         return max(0.0, known / len(digests) - by_chance)
 
+    def repetition(self, digests: NDArray[int64]) -> float:
+        """Return how often an evaluation contains each training sample in it, on average; 0.0 without any."""
+        with self._lock:
+            known = [digest for digest in digests.tolist() if digest in self._known]
+        return len(known) / len(set(known)) if known else 0.0
+
     def _count(self, digests: list[int]) -> int:
         known = self._known
         return sum(1 for digest in digests if digest in known)

@@ -110,6 +110,8 @@ class Fact(StrEnum):
     """In training: share of this step's samples that an earlier step used: a second epoch, a repeated batch."""
     SAMPLES_KNOWN = "samples_known"
     """In evaluation: number of training samples compared with."""
+    SAMPLES_REPEATED = "samples_repeated"
+    """In evaluation: how often it contains each training sample that it contains, on average: 1 without duplicates."""
     TARGET_IS_INPUT = "target_is_input"
     """Share of target elements that equal the input.
 
@@ -138,7 +140,8 @@ class Fact(StrEnum):
 NOT_AN_OPERATION = "data"
 """Subject of `BAD_OPERATION` if the input itself contained NaN or +inf."""
 
-OF_WHAT_WAS_LOOKED_AT = frozenset((Fact.SEEN_IN_TRAINING, Fact.SEEN_BEFORE, Fact.SAMPLES_KNOWN))
+OF_WHAT_WAS_LOOKED_AT = frozenset((
+    Fact.SEEN_IN_TRAINING, Fact.SEEN_BEFORE, Fact.SAMPLES_KNOWN, Fact.SAMPLES_REPEATED))
 """Facts that depend on which earlier steps were inspected, and so on step times."""
 
 

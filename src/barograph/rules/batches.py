@@ -253,7 +253,7 @@ class LeakyValidation(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         # The recorder also hashes the samples of training steps, from the first ones on.
-        names = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.BATCH_SIZE)
+        names = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.SAMPLES_REPEATED, Fact.BATCH_SIZE)
         return (Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in names),
                           schedule=Schedule(modes=frozenset({Mode.EVAL}))),)
 
@@ -279,8 +279,9 @@ class LeakyValidation(Rule):
             return
         if share <= self.threshold:
             return
+        repeated = fact_value(view, Fact.SAMPLES_REPEATED) or 1.0
         # More than are known: duplicates drawn before the data was split.
-        if size is not None and _WHOLE * known <= share * size <= _ALL * known:
+        if size is not None and _WHOLE * known <= share * size / repeated <= _ALL * known:
             yield Unjudged("the training set itself was evaluated")
             return
         all_facts = f"{percent(share)} of the evaluation samples are also training samples"

@@ -286,6 +286,8 @@ class _FedSamples:
         share = self._memory.share_known(distinct, rich=bool(self.rich)) * len(distinct) / len(digests)
         if len(self._parts) > 1:
             buffer.scalars[fact(Fact.SEEN_IN_TRAINING, f"part{self._recorded_parts - 1}")] = share
+        elif share:
+            buffer.scalars[fact(Fact.SAMPLES_REPEATED)] = self._memory.repetition(distinct)
         key, before = fact(Fact.SEEN_IN_TRAINING), sum(len(item) for item in self._digests) - len(digests)
         whole = buffer.scalars.get(key, 0.0) * before + share * len(digests)
         buffer.scalars[key] = whole / (before + len(digests))
