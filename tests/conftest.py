@@ -95,13 +95,22 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_objects() -> None:
-    """Keep what the process holds already out of the walks over all objects, which recordings begin with.
+def few_objects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep what the process holds already out of the walks over all objects and modules of a recording.
 
-    What earlier tests imported is millions of objects; a script has few.
+    What earlier tests imported is millions of objects, and all files of tests count as modules of the script: each
+    checkpoint would compare and save their variables. A script has few of both.
     """
     gc.collect()
     gc.freeze()
+    here = str(Path(__file__).parent)
+    others = {name: module for name, module in list(sys.modules.items()) if module is not request.module
+              and Path(str(getattr(module, "__file__", None))).name.startswith("test_")
+              and str(module.__file__).startswith(here)}
+    for name in others:
+        del sys.modules[name]
+    yield
+    sys.modules.update(others)
 
 
 @pytest.fixture(scope="session")
