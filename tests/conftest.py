@@ -141,6 +141,15 @@ def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkSer
     return fork_servers(*modules).programs if modules and AVAILABLE else Path(sys.executable).parent
 
 
+@pytest.fixture(scope="module")
+def forked_writers(fork_servers: Callable[..., ForkServer]) -> Iterator[None]:
+    """Start the writer process of each recording in a fork: a new interpreter takes a second to import what it needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        if AVAILABLE:
+            patch.setattr(sys, "executable", str(fork_servers().programs / "python"))
+        yield
+
+
 @pytest.fixture
 def programs_on_path(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put them first in PATH."""
