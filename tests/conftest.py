@@ -143,7 +143,7 @@ def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkSer
 
 @pytest.fixture(scope="module")
 def forked_writers(fork_servers: Callable[..., ForkServer]) -> Iterator[None]:
-    """Start the writer process of each recording in a fork: a new interpreter takes a second to import what it needs."""
+    """Start the writer process of each recording in a fork: a new interpreter takes a second for its imports."""
     with pytest.MonkeyPatch.context() as patch:
         if AVAILABLE:
             patch.setattr(sys, "executable", str(fork_servers().programs / "python"))
