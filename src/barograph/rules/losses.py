@@ -49,9 +49,10 @@ class LossNotDecreasing(Rule):
       fall is short by three times its noise, so noisy losses are evaluated later (with 1% noise between batches after
       about 400 steps, with 5% after 1,200), and a slow fall below its noise is not called a standstill. Steps with a
       rising learning rate do not count. At any time, the loss should stay within `increase_threshold_percent` of its
-      best median (in percent of that or of the total gain, whichever is larger, plus six times its noise). A rise is
-      reported only if the minimized loss is a single PyTorch loss function: over classes, or over distances to targets
-      that have not grown. A custom loss (a policy gradient, for example) may rise by design.
+      best median (in percent of that or of the total gain, whichever is larger, plus six times its noise), or below the
+      largest losses near that median. A rise is reported only if the minimized loss is a single PyTorch loss function:
+      over classes, or over distances to targets that have not grown. A custom loss (a policy gradient, for example) may
+      rise by design.
     Why it matters: a model that does not learn costs as much as one that does.
     What to do: overfit one batch first. If that works, change the learning rate. If not, check the labels, the loss and
       the parameters passed to the optimizer. If the loss rises after a fall, lower the learning rate.
