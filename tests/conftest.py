@@ -35,6 +35,11 @@ _TRAINING = (
     "journeys", "test_examples.py", "test_docs.py::test_what_a_page_shows_runs", "capture/test_keras_backends.py",
     "debugger/test_real_smdebug.py", "capture/test_mxnet.py", "benchmarks/test_workers.py", "benchmarks/test_family.py",
     "benchmarks/test_coverage.py::test_a_program_is_measured_plain_and_recorded", "benchmarks/test_networks.py",
+    "benchmarks/test_replay.py::test_a_step_is_held_made_again_to_the_bit_and_its_operation_named",
+    "benchmarks/test_replay.py::test_a_step_whose_norm_was_too_great_is_made_again_to_the_bit",
+    "benchmarks/test_turns.py::test_a_training_is_measured_by_turns_and_printed",
+    "capture/test_jax_observe.py::test_several_devices_by_pmap_and_by_sharded_arrays",
+    "cli/inspect/test_doctor.py::test_a_training_that_was_killed_is_named",
     "capture/test_distributed.py", "capture/test_integrations.py", "capture/test_mirrored.py",
     "capture/test_torch_triton.py",
     "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/replay/test_replay_weights.py",
@@ -95,13 +100,22 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_objects() -> None:
-    """Keep what the process holds already out of the walks over all objects, which recordings begin with.
+def few_objects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep what the process holds already out of the walks over all objects and modules of a recording.
 
-    What earlier tests imported is millions of objects; a script has few.
+    What earlier tests imported is millions of objects, and all files of tests count as modules of the script: each
+    checkpoint would compare and save their variables. A script has few of both.
     """
     gc.collect()
     gc.freeze()
+    here = str(Path(__file__).parent)
+    others = {name: module for name, module in list(sys.modules.items()) if module is not request.module
+              and Path(str(getattr(module, "__file__", None))).name.startswith("test_")
+              and str(module.__file__).startswith(here)}
+    for name in others:
+        del sys.modules[name]
+    yield
+    sys.modules.update(others)
 
 
 @pytest.fixture(scope="session")
@@ -125,6 +139,15 @@ def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkSer
     """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
     modules = getattr(request.module, "FORKED", ())
     return fork_servers(*modules).programs if modules and AVAILABLE else Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def forked_writers(fork_servers: Callable[..., ForkServer]) -> Iterator[None]:
+    """Start the writer process of each recording in a fork: a new interpreter takes a second for its imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        if AVAILABLE:
+            patch.setattr(sys, "executable", str(fork_servers().programs / "python"))
+        yield
 
 
 @pytest.fixture

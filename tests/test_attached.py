@@ -13,6 +13,8 @@ from barograph.experiments.component import Component
 from barograph.runs.reading.one_worker import workers_in
 from barograph.tracking import Tracker, load_run
 
+pytestmark = pytest.mark.usefixtures("forked_writers")
+
 
 def train(steps: int, after_step: object = None) -> None:
     """Train a line to sum its inputs, and call `after_step` with the number of each step."""

@@ -132,3 +132,16 @@ def hold(record):
         return tape
 
     return start
+
+
+@pytest.fixture
+def unoptimized() -> Iterator[None]:
+    """Have JAX compile without optimizations, in half the time: for tests of what a program is found to do.
+
+    Not for those that compare bits.
+    """
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

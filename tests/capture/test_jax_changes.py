@@ -20,6 +20,8 @@ import jax_training as trainings  # noqa: E402
 from barograph.capture.jax import foreign  # noqa: E402
 from jax_training import X, Y  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 _RUNS = itertools.count()
 
 Seen = list[tuple[Any, Any]]

@@ -21,6 +21,8 @@ import jax_training as trainings  # noqa: E402
 from barograph.capture.jax.culprit import bad_operation  # noqa: E402
 from barograph.capture.jax.rates import hyperparameters  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 _RUNS = itertools.count()
 
 X, Y = trainings.X, trainings.Y

@@ -166,6 +166,7 @@ def test_memory_that_is_given_away_is_no_obstacle() -> None:
         float(np.linalg.norm(weights["hidden"]["kernel"])))
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_labels_and_answers_that_a_step_names_are_counted() -> None:
     _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3), preset="everything")
     assert run.series("optimizer_state:out.kernel[mu]", "l2").values[-1] > 0
@@ -186,6 +187,7 @@ SCHEDULE = optax.linear_schedule(0.4, 0.0, 20)
 SCHEDULED = [0.4 * (1 - step / 20) for step in range(12)]
 
 
+@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize(("tx", "rates", "donate"), [
     (optax.adam(0.25), [0.25] * 12, ()),
     (optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(SCHEDULE)), SCHEDULED, (0, 1)),
@@ -200,6 +202,7 @@ def test_the_learning_rate_of_every_step_is_recorded(tx: Any, rates: list[float]
     assert same_bits(weights, recorded_weights)
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_a_learning_rate_that_the_script_sets_is_recorded_at_every_step() -> None:
     tx = optax.inject_hyperparams(optax.sgd)(learning_rate=0.5)
 
@@ -214,17 +217,20 @@ def test_a_learning_rate_that_the_script_sets_is_recorded_at_every_step() -> Non
     assert rates_of(recorded(train, **NO_ROOM)[2]) == pytest.approx(SCHEDULED)
 
 
+@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize("train", [trainings.train_nnx, trainings.train_pmap])
 def test_the_learning_rate_of_every_step_of_a_library_is_recorded(train: Any) -> None:
     _, _, run = recorded(lambda wrap: train(wrap, 12, tx=optax.adam(SCHEDULE)), **NO_ROOM)
     assert rates_of(run) == pytest.approx(SCHEDULED)
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_each_of_several_steps_in_one_call_has_its_learning_rate() -> None:
     _, _, run = recorded(lambda wrap: trainings.train_scan(wrap, 3, 4, tx=optax.adam(SCHEDULE)), **NO_ROOM)
     assert rates_of(run) == pytest.approx(SCHEDULED)
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_a_step_that_prints_prints_once() -> None:
     printed: list[int] = []
     tx = optax.adam(SCHEDULE)
@@ -258,6 +264,7 @@ def test_a_result_that_the_next_call_donates_is_copied_while_it_is_in_computatio
     assert value == 1.0
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_units_of_a_layer_tell_which_are_dead() -> None:
     _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 2), preset="units")
     assert run.units("output:relu", step=1).count == 32
@@ -513,6 +520,7 @@ def test_units_of_a_branch_that_was_not_taken_count_for_nothing() -> None:
     assert units[1].columns[:, 3].tolist() == (X + np.float32(9)).min(0).tolist()
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_steps_say_nothing_of_a_branch_that_they_did_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax_proof, "NUMBERS", 0)
     for tx, together in ((optax.sgd(0.1), True), (optax.apply_if_finite(optax.sgd(0.1), 3), False)):
@@ -575,6 +583,7 @@ def test_an_error_of_the_users_own_step_is_theirs() -> None:
         barograph.jax.observe(jax.jit(step))(1.0)
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_gradients_are_named_where_optax_is_not_used() -> None:
     def step(params: Any, x: Any) -> tuple[Any, Any]:
         loss, gradients = jax.value_and_grad(lambda w: ((x @ w) ** 2).mean())(params)
@@ -635,6 +644,7 @@ def test_a_held_step_stops_the_training_and_is_saved_whole(donate: tuple[int, ..
     assert "tests/jax_training.py" in capsule.content["script"]["sources"]
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_in_a_scan_the_turn_that_fails_is_withheld_alone() -> None:
     xs, ys = np.stack([X] * 4), np.stack([Y] * 4)
     xs[2, 0, 0] = np.nan
@@ -778,12 +788,14 @@ def _no_loss(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, list[float]]]
     return train
 
 
+@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize("names", [("loss", "a_metric"), ("accuracy", "train_loss")])
 def test_a_loss_among_named_results_is_found_beside_the_state(names: tuple[str, ...]) -> None:
     _, losses, run = recorded(_no_loss(names))
     assert np.allclose(run.series("loss:total").values, losses)
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_a_loss_that_the_step_does_not_return_is_seen_where_gradients_are_computed() -> None:
     """As in the steps of Flax NNX, which keep it in a metric: with the statistics, and that is said."""
     _, losses, run = recorded(_no_loss(()))
@@ -808,6 +820,7 @@ def _resumed(tx: Any, *, before: int) -> list[int]:
     return barograph.open(url).series("loss:total").steps.tolist()
 
 
+@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize(("tx", "steps"), [
     (optax.adam(1e-2), [3, 4]),
     (optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(optax.constant_schedule(0.1))), [3, 4]),

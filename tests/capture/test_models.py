@@ -145,6 +145,7 @@ def test_frozen_and_unused_parameters(record):
         def __init__(self):
             super().__init__()
             self.body, self.unused = small(), nn.Linear(4, 4)
+            self.none, self.parts = nn.ModuleList(), nn.ParameterList()  # never called
             self.body[0].requires_grad_(False)
 
         def forward(self, x):

@@ -65,6 +65,19 @@ def test_a_weight_is_read_after_the_step_and_a_gradient_as_the_optimizer_used_it
     assert tape.summary("gradient:0.weight").l2 == pytest.approx(gradient.norm().item(), rel=1e-5)
 
 
+def test_the_parameters_of_a_model_that_was_converted_have_their_new_type(record):
+    tape, model = record(preset="everything"), small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    model.to(torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    F.cross_entropy(model(batch()[0].bfloat16()), batch()[1]).backward()
+    optimizer.step()
+    types = [{records.subjects[row].dtype for row in records.moments[:, 0].nonzero()[0]
+              if records.subjects[row].key.kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)}
+             for records in tape.steps()]
+    assert types == [{"float32"}, {"bfloat16"}]
+
+
 def test_accumulated_micro_batches_are_one_step_whose_outputs_merge(record):
     tape = record()
     model = small()

@@ -52,6 +52,11 @@ class Said:
 Call = Callable[..., Said]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forked(forked_writers: None) -> None:
+    """Many of these tests record a run."""
+
+
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the command line in this process."""

@@ -52,6 +52,10 @@ def test_the_help_of_a_command_begins_with_its_sentence(name: str) -> None:
     assert command.commands[name].help.partition("\n\n")[0] == SUMMARIES[name]
 
 
+_PYTHON = sys.executable
+"""A new interpreter, that has imported nothing."""
+
+
 def completed(folder: Path, words: str, shell: str = "bash") -> list[str]:
     typed = {"COMP_WORDS": f"barograph {words}", "COMP_CWORD": str(len(f"barograph {words}".split(" ")) - 1),
              "_TYPER_COMPLETE_ARGS": f"barograph {words}", "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -59,7 +63,7 @@ def completed(folder: Path, words: str, shell: str = "bash") -> list[str]:
     code = ("import sys; from barograph.cli.main import main\n"
             "try: main()\n"
             "finally: print(*sorted({'torch', 'numpy', 'sqlalchemy', 'pyarrow'} & set(sys.modules)), file=sys.stderr)")
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **typed}, capture_output=True,
+    done = subprocess.run([_PYTHON, "-c", code], cwd=folder, env={**os.environ, **typed}, capture_output=True,
                           text=True, check=False)
     assert done.stderr.strip() == ""
     return done.stdout.split("\n")

@@ -21,7 +21,6 @@ from barograph.jobs.data.channel import Channel, Mode
 from barograph.jobs.data.delivery import Delivery, deliver
 from barograph.jobs.data.lazy import lazy_problem
 from barograph.jobs.data.lazy_blocks import BlockFile
-from barograph.jobs.data.lazy_server import LazyFiles
 from barograph.jobs.data.listing import DataListing, DataObject
 from barograph.jobs.data.mounts import mounts, stale_mounts, unmount
 from barograph.jobs.data.object_reader import ObjectReader
@@ -311,6 +310,9 @@ def test_a_store_that_cannot_be_read_is_no_fault_of_the_data(is_of_store: str, k
 def test_the_server_says_whether_the_store_failed(
     local: DataListing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("mfusepy", reason="libfuse is not installed here", exc_type=(ImportError, OSError))
+    from barograph.jobs.data.lazy_server import LazyFiles
+
     class Failing(ObjectReader):
         error: BarographError = StoreUnavailable("It failed.")
 

@@ -49,6 +49,13 @@ DEAD = (
 """What a layer of dead units shows: six findings with five first causes."""
 
 
+def test_a_layer_that_has_only_a_number_is_called_a_layer() -> None:
+    numbered = finding("A101", Suspicion(Cause.DEAD_RELU, 0.9), opened=30,
+                       evidence=(Evidence(key_from_text("output:3"), 30, "dead_share", 1.0, 0.5),))
+
+    assert [item.title for item in problems_of([numbered])] == ["All units of layer 3 are dead"]
+
+
 def test_a_dead_layer_is_one_problem_with_one_remedy_and_its_consequences() -> None:
     (problem,) = problems_of(DEAD)
 

@@ -225,6 +225,12 @@ def test_narrow_weights_swallow_their_updates() -> None:
     assert next(iter(found)) == Cause.FP16_UNDERFLOW
 
 
+def test_narrow_weights_that_an_optimizer_has_are_not_missing_from_it() -> None:
+    inside = {fact(Fact.OUTSIDE_OPTIMIZER): 0.0, fact(Fact.FOREIGN): 0.0}
+
+    assert causes(last(FrozenParameter(), *frozen(inside, dtype="bfloat16"))) == {Cause.FP16_UNDERFLOW: 0.8}
+
+
 # All
 
 

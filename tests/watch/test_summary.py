@@ -248,6 +248,15 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert len(lines) == 3
 
 
+def test_a_run_without_times_says_nothing_of_its_cost() -> None:
+    timeless = replace(LAST, cost=Cost(train_secs=0.0, capture_secs=0.0))
+
+    line = closing_text(replace(CLEAN, workers=(replace(DONE, last=timeless),))).splitlines()[1]
+
+    assert "recording took" not in line
+    assert line.endswith("evaluations")
+
+
 NEVER = replace(CLEAN, steps=0, workers=())
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _FIRST_ROWS = 64
 _DEFERRED_BYTES = 8192
 _MOST_DEFERRED = 1024
+_OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE})
 _OF_ANY_PASS = frozenset({Fact.LAYERS_IN_TRAIN.value, Fact.BATCH_SIZE.value})
 _OF_SAMPLES = frozenset({
     Fact.SEEN_IN_TRAINING.value, Fact.SAMPLES_KNOWN.value, Fact.SAMPLES_REPEATED.value})
@@ -33,7 +34,7 @@ class RowTable:
     """Assigns each subject a row for the lifetime of a session."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[Key, str], int] = {}
+        self._rows: dict[tuple[Key, str, str], int] = {}
         self._subjects: list[Subject] = []
         self._frozen: tuple[Subject, ...] = ()
 
@@ -41,8 +42,9 @@ class RowTable:
         return len(self._subjects)
 
     def row(self, subject: Subject) -> int:
-        """Return the row of `subject`; a new one for a new key and layer."""
-        identity = (subject.key, subject.layer)
+        """Return the row of `subject`; a new one for a new key and layer, or a parameter of a new type."""
+        # An output may have several types within a step (autocast), and its calls share a row.
+        identity = (subject.key, subject.layer, subject.dtype if subject.key.kind in _OF_PARAMETERS else "")
         row = self._rows.get(identity)
         if row is None:
             row = self._rows[identity] = len(self._subjects)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -20,6 +21,7 @@ class ProcessorWait:
 
     def __init__(self) -> None:
         self._file: int | None = None
+        self._opened: os.stat_result | None = None
         self._begin_secs = 0.0
 
     def start(self) -> None:
@@ -28,6 +30,7 @@ class ProcessorWait:
             self._file = os.open(_SCHEDULER, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return
+        self._opened = os.fstat(self._file)
         self._begin_secs = self._read()
 
     def secs(self) -> float:
@@ -44,5 +47,9 @@ class ProcessorWait:
             return self._begin_secs  # the thread has ended, or the kernel does not count
 
     def __del__(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
+        if self._file is None or self._opened is None:
+            return
+        # The script may have closed all descriptors, and this number may now be a file of its own.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self._file), self._opened):
+                os.close(self._file)

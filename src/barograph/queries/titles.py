@@ -164,4 +164,5 @@ def _units_title(lead: Finding) -> str:
     if what is None or worst is None or worst.key is None:
         return ""
     share = "All" if worst.value == 1 else f"{percentage(worst.value)} of the"
-    return f"{share} units of {worst.key.path} are {what}"
+    path = worst.key.path
+    return f"{share} units of {f'layer {path}' if path.isdigit() else path} are {what}"

@@ -49,9 +49,10 @@ class LossNotDecreasing(Rule):
       fall is short by three times its noise, so noisy losses are evaluated later (with 1% noise between batches after
       about 400 steps, with 5% after 1,200), and a slow fall below its noise is not called a standstill. Steps with a
       rising learning rate do not count. At any time, the loss should stay within `increase_threshold_percent` of its
-      best median (in percent of that or of the total gain, whichever is larger, plus six times its noise). A rise is
-      reported only if the minimized loss is a single PyTorch loss function: over classes, or over distances to targets
-      that have not grown. A custom loss (a policy gradient, for example) may rise by design.
+      best median (in percent of that or of the total gain, whichever is larger, plus six times its noise), or below the
+      largest losses near that median. A rise is reported only if the minimized loss is a single PyTorch loss function:
+      over classes, or over distances to targets that have not grown. A custom loss (a policy gradient, for example) may
+      rise by design.
     Why it matters: a model that does not learn costs as much as one that does.
     What to do: overfit one batch first. If that works, change the learning rate. If not, check the labels, the loss and
       the parameters passed to the optimizer. If the loss rises after a fall, lower the learning rate.
@@ -130,12 +131,12 @@ class LossNotDecreasing(Rule):
         memory["losses"].append(loss)
         if len(memory["losses"]) < self.window:
             return None
-        point = point_of(memory.pop("window_since"), step, memory["losses"])
+        point, top = point_of(memory.pop("window_since"), step, memory["losses"]), max(memory["losses"])
         memory["losses"] = []
         extend(memory, point)
         # Keep the first point, where the loss started, and the best.
         points = memory["points"]
-        points.append(list(point))
+        points.append([*point, top])
         if len(points) > _MOST_POINTS:
             best = min(range(len(points)), key=lambda index: float(points[index][_VALUE]))
             del points[2 if best == 1 else 1]
@@ -145,15 +146,18 @@ class LossNotDecreasing(Rule):
         self, view: StepView, key: Key, now: Point, points: list[Any], clues: Mapping[str, Any]
     ) -> Symptom | None:
         past = [item for item in points if item[_LAST] <= view.step.number - self.num_steps]
-        least = min(past, key=lambda item: float(item[_VALUE]))
+        at = min(range(len(past)), key=lambda index: float(past[index][_VALUE]))
+        least = past[at]
         step, best = int(least[_LAST]), float(least[_VALUE])
-        noise = noise_of([Point(*item) for item in points[-_SCATTER_OVER:]])
+        noise = noise_of([Point(*item[:_TOP]) for item in points[-_SCATTER_OVER:]])
         share = self.increase_threshold_percent / 100
         momentum = momentum_in(clues.get("facts", {}))
         # Oscillation from heavy momentum is not noise.
         noises = _NOISES_OF_RISE if momentum < _HEAVY_MOMENTUM else 1.0
         limit = best + share * max(abs(best), points[0][_VALUE] - best) + noises * noise
-        if now.value <= limit:
+        # Single samples may cost nearly nothing or a lot: such medians jump to what other losses always were.
+        usual = median(item[_TOP] for item in past[max(at - _NEAR, 0):at + _NEAR + 1])
+        if now.value <= max(limit, usual):
             return None
         beside = f" (noise of these medians: {number(noise)})" if noise else ""
         text = f"median of the last {self.window} recorded losses; {number(best)} at step {step}"
@@ -221,7 +225,8 @@ class LossNotDecreasing(Rule):
         )
 
 
-_LAST, _VALUE = Point._fields.index("last"), Point._fields.index("value")
+_LAST, _VALUE, _TOP = Point._fields.index("last"), Point._fields.index("value"), len(Point._fields)
+_NEAR = 3
 _SCATTER_OVER = 21
 _NOISES_OF_RISE = 6.0
 _HEAVY_MOMENTUM = 0.99

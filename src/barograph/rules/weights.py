@@ -377,13 +377,16 @@ def _why_frozen(
     outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
     if subject == "not moved":
+        lost = f"{why}: updates are below the precision of {narrow}"
+        if narrow and facts.get(Fact.OUTSIDE_OPTIMIZER) == 0 and not foreign:
+            return ranked(Suspicion(Cause.FP16_UNDERFLOW, 0.8, lost))
         return ranked(
-            Suspicion(Cause.FP16_UNDERFLOW, 0.6, f"{why}, and is {narrow}") if narrow else None,
+            Suspicion(Cause.FP16_UNDERFLOW, 0.6, lost) if narrow else None,
             Suspicion(Cause.STALE_OPTIMIZER, 0.9, f"{why}, and the optimizer holds {foreign:.0f} parameters of no "
                       "model") if foreign else Suspicion(Cause.STALE_OPTIMIZER, 0.2, why),
             Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.9 if outside and not foreign else 0.5,
                       f"{why}; {outside:.0f} parameters with a gradient are in no optimizer" if outside else
-                      f"{why}, although a gradient reaches it"),
+                      f"{why} despite a gradient"),
         )
     if stopped is not None and silent and not unreached:
         died = f"{why}; since then all outputs of {silent} are zero or negative"

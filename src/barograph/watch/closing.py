@@ -130,7 +130,8 @@ def recorded_line(summary: RunSummary) -> str:
     evaluations = max((last.coverage.evaluations for last in lasts), default=0)
     parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
     costliest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
-    if costliest is not None:
+    # A run that another tool recorded has no such times.
+    if costliest is not None and costliest.train_secs > 0:
         parts.append(recording_cost(costliest))
     return "; ".join(parts)
 

@@ -18,6 +18,7 @@ from barograph.model.key import canonical_path
 _MOST_SEARCHES = 8
 
 _WRAPPER_FIELDS = ("module", "_orig_mod")
+_NEVER_CALLED = nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict
 _WRAPPER_CLASSES = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule", "FullyShardedDataParallel"})
 
 COMPILED_REASON = (
@@ -71,7 +72,7 @@ class ModuleName:
         root: The model that contains it.
         path: Canonical path inside the root; "" for the root itself.
         layer: Its class.
-        leaf: It contains no other modules.
+        leaf: It contains no other modules, and is no list or dictionary.
     """
 
     module: weakref.ref[nn.Module]
@@ -154,7 +155,7 @@ class ModelNames:
         pieces = {id(parameter): piece for parameter, piece in flat_pieces(module)}
         for path, part in module.named_modules():
             self._modules[id(part)] = ModuleName(
-                weakref.ref(part), root, canonical_path(path), type(part).__name__, next(part.children(), None) is None
+                weakref.ref(part), root, canonical_path(path), type(part).__name__, _is_leaf(part)
             )
             for name, parameter in part.named_parameters(recurse=False):
                 full = canonical_path(f"{path}.{name}" if path else name)
@@ -182,8 +183,8 @@ class ModelNames:
         for path, part in replica.named_modules():
             inner = canonical_path(path)
             whole = ".".join(piece for piece in (original.path, inner) if piece)
-            leaf = next(part.children(), None) is None
-            self._modules[id(part)] = ModuleName(weakref.ref(part), original.root, whole, type(part).__name__, leaf)
+            self._modules[id(part)] = ModuleName(weakref.ref(part), original.root, whole, type(part).__name__,
+                                                 _is_leaf(part))
 
     def search(self, parameters: Iterable[torch.Tensor]) -> None:
         """Find the models that contain `parameters` among all live objects.
@@ -275,6 +276,10 @@ class ModelNames:
 def _class_of(root: Root) -> str:
     module = root.module()
     return type(unwrapped(module)).__name__ if module is not None else "model"
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    return next(module.children(), None) is None and not isinstance(module, _NEVER_CALLED)
 
 
 def is_compiled(module: nn.Module) -> bool:
