@@ -45,7 +45,7 @@ class StudyView:
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._outage = ""
-        self._printed: set[tuple[int, TrialState]] = set()
+        self._printed = {(trial.number, trial.state) for trial in study.trials if trial.state.is_over}
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._quiet:
