@@ -124,6 +124,16 @@ def test_xgboosts_linear_booster_is_like_linear_regression(job: Job, halves: Any
     assert predicted(place, tmp_path / "validation.csv") == saved
 
 
+def test_a_column_named_like_the_linear_booster_is_no_booster(job: Job, tmp_path: Path) -> None:
+    frame = load_diabetes(as_frame=True).frame.rename(columns={"target": "gblinear"})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    place = job.train("xgboost", "--target", "gblinear", "--num_round", "2", train=tmp_path / "rows.csv")
+    model = json.loads((place / "model/model.json").read_text())
+    assert not any("mean" in column for column in model["columns"]), "trees need no standardized numbers"
+    linear = job.train("xgboost", "--target=gblinear", "--booster=gblinear", train=tmp_path / "rows.csv")
+    assert all("mean" in column for column in json.loads((linear / "model/model.json").read_text())["columns"])
+
+
 def test_a_file_without_names_is_predicted_with_and_without_its_target(job: Job, tmp_path: Path) -> None:
     features, target = load_diabetes(return_X_y=True)
     frame = pd.DataFrame(np.column_stack([target, features]))
@@ -387,6 +397,42 @@ def test_prediction_scripts_import_nothing_of_barograph(module: Any) -> None:
     assert not [name for name in names if name.startswith("barograph")]
 
 
+@pytest.mark.parametrize(("name", "data", "arguments"), [
+    ("xgboost", "diabetes", ["--num_round", "200", "--early_stopping_rounds", "5"]),
+    ("lightgbm", "wine", ["--num_iterations", "200", "--early_stopping_rounds", "5"]),
+    ("linear", "cancer", []),
+    ("mlp", "diabetes", ["--max_iter", "3"]),
+])
+def test_a_refitted_model_has_learned_all_rows_and_is_validated_before(
+    job: Job, halves: Any, capsys: pytest.CaptureFixture[str], name: str, data: str, arguments: list[str]
+) -> None:
+    train, validation, first, second = halves(data)
+    parts = {"train": train, "validation": validation}
+    usual = job.train(name, "--target", "target", *arguments, **parts)
+    capsys.readouterr()
+    place = job.train(name, "--target", "target", "--refit", "yes", *arguments, test=validation, **parts)
+    assert f"Model refitted on all {len(first) + len(second)} rows" in capsys.readouterr().out
+    facts, before = (json.loads((one / "output/metrics.json").read_text()) for one in (place, usual))
+    assert facts["validation"] == before["validation"], "the validation rows judge the model that has not seen them"
+    assert saved_predictions(place) == saved_predictions(usual)
+    assert facts["test"]["loss"] < before["validation"]["loss"], "the refitted model has learned these rows"
+    assert json.loads((place / "model/model.json").read_text())["refitted_rows"] == len(first) + len(second)
+
+
+@pytest.mark.parametrize(("name", "rounds"), [("xgboost", "--num_round"), ("lightgbm", "--num_iterations")])
+def test_trees_are_refitted_with_the_best_number_of_rounds(
+    job: Job, halves: Any, tmp_path: Path, name: str, rounds: str
+) -> None:
+    train, validation, first, second = halves("diabetes")
+    refitted = job.train(name, "--target", "target", rounds, "200", "--early_stopping_rounds", "5", "--refit", "yes",
+                         train=train, validation=validation)
+    best = json.loads((refitted / "output/metrics.json").read_text())["rounds"]
+    assert 0 < best < 200
+    pd.concat([first, second]).to_csv(tmp_path / "all.csv", index=False)
+    direct = job.train(name, "--target", "target", rounds, str(best), train=tmp_path / "all.csv", validation=validation)
+    assert predicted(refitted, validation) == predicted(direct, validation)
+
+
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from PIL import Image
@@ -410,6 +456,16 @@ def test_images_are_classified_and_the_script_predicts_the_same(job: Job, images
     assert [Path(name).relative_to(images / "validation").as_posix() for name in again.pop("file")] == saved.pop("file")
     assert set(saved.pop("target")) == {f"digit {number}" for number in range(10)}
     assert again == saved
+
+
+def test_a_refitted_image_classifier_has_learned_all_images(job: Job, images: Path) -> None:
+    arguments = ["image-classifier", "--epochs", "2", "--channels", "8", "--lr", "0.01"]
+    usual = job.train(*arguments, train=images)
+    refitted = job.train(*arguments, "--refit", "yes", train=images)
+    before, after = (json.loads((one / "output/metrics.json").read_text()) for one in (usual, refitted))
+    assert after["validation"] == before["validation"]
+    assert json.loads((refitted / "model/model.json").read_text())["refitted_rows"] == 700
+    assert predicted(refitted, images) != predicted(usual, images)
 
 
 def test_a_split_of_images_predicts_the_same_and_is_seeded(job: Job, images: Path) -> None:

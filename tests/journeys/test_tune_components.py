@@ -204,4 +204,5 @@ def test_every_algorithm_is_tuned_without_a_search_space(jobs: Any, algorithm: s
                                 "--parallel", "2", "--name", "auto", "--seed", "1"))
     assert ended.code == 0, ended.err
     assert "best     trial" in ended.text
+    assert "; refitted on all " in ended.text
     assert [trial["state"] for trial in shown(jobs, "auto")["trials"]].count("finished") >= 1

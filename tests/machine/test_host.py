@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from barograph.machine.container import Container
-from barograph.machine.host import CORES_APART_SECS, MANY_CORES, Host, interface_of
+from barograph.machine.host import CORES_APART_SECS, MANY_CORES, Host, cpus_to_use, interface_of
 
 Times = namedtuple("Times", ["user", "system", "idle", "iowait", "guest"])
 NO_CONTAINER = Container(Path("no such folder"))
@@ -184,3 +184,22 @@ def test_the_interface_of_an_address_is_found() -> None:
     assert loopback in psutil.net_if_addrs()
     assert interface_of("127.0.0.2") == loopback
     assert interface_of("192.0.2.1") == "eth0"
+
+
+@pytest.mark.parametrize(("files", "cpus"), [
+    ({}, 8.0),
+    ({"cpu.max": "max 100000\n"}, 8.0),
+    ({"cpu.max": "250000 100000\n"}, 2.5),
+    ({"cpu.max": "50000 100000\n"}, 1.0),  # a job reserves one CPU: none could ever start
+    ({"cpu.max": "9900000 100000\n"}, 8.0),
+    ({"cpu.max": "damaged"}, 8.0),
+    ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8.0),
+    ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3.0),
+    ({"cpu/cpu.cfs_quota_us": "300000\n"}, 8.0),
+    ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "0\n"}, 8.0),
+])
+def test_a_container_may_use_fewer_cpus_than_it_has_cores(tmp_path: Path, files: dict[str, str], cpus: float) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert cpus_to_use(Container(tmp_path), cores=8) == cpus

@@ -58,7 +58,7 @@ def test_transfer_tries_the_best_parameters_first() -> None:
     ({"parents": [parent(maximize="accuracy")]}, "another objective: maximize accuracy; this study: minimize value"),
     ({"parents": [parent()] * 6}, "at most 5 parents, not 6"),
     ({"parents": [parent({"y": (0.0, 1.0)})]}, "varies none of the parameters x"),
-    ({"parents": [parent({"x": (0.0, 1.0), "y": (0.0, 1.0)})]}, "y is in only one of the two"),
+    ({"parents": [parent({"x": (0.0, 1.0), "y": (0.0, 1.0)})]}, "only one of the two has y"),
     ({"parents": [parent({"x": (1, 5)})]}, "x is 1..5:int in a parent, and -1..1 here"),
 ])
 def test_a_parent_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:

@@ -116,6 +116,15 @@ def test_a_breaking_problem_ends_a_trial_at_once() -> None:
     assert not reason_to_give_up([replace(nan, state=FindingState.CLOSED)], trial(0), [], LOSS)
 
 
+def test_the_data_is_not_to_blame_if_another_trial_learns_from_it() -> None:
+    labels = problem("L108", cause="labels-unrelated", title="The labels do not match the inputs")
+    stuck = [trial(number, 2.31, 2.3) for number in range(1, 4)]
+    assert reason_to_give_up([labels], trial(0, 2.32, 2.31), stuck, LOSS), "no trial learns"
+    assert not reason_to_give_up([labels], trial(0, 2.32, 2.31), [*stuck, trial(4, 1.9, 0.4)], LOSS)
+    assert reason_to_give_up([problem()], trial(0, 2.32, 2.31), [*stuck, trial(4, 1.9, 0.4)], LOSS)
+    assert not reason_to_give_up([labels], trial(0, 0.1), [trial(1, 0.9)], SCORE)
+
+
 def test_a_costly_problem_needs_a_known_cause_and_a_trial_that_does_badly() -> None:
     assert reason_to_give_up([problem()], trial(0), [], LOSS) == "The learning rate is too high: 2.5, since step 7"
     assert not reason_to_give_up([problem(cause="")], trial(0), [], LOSS)

@@ -11,6 +11,7 @@ from answer_types import problems_of
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
+from barograph.store.files import FileStore
 from barograph.tune.study import EVENTS, Study
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial_plan import TrialPlan
@@ -143,8 +144,9 @@ def test_a_contour_is_of_two_parameters(client: Client, root: Path) -> None:
 
 
 @pytest.mark.parametrize(("run", "trial"), [
-    ("0/digits-003", 3), ("0/digits-003-s2", 3), ("0/digits-099", None), ("0/digits", None), ("0/first", None),
-    ("0", None), ("", None), ("7/digits-001", None),
+    ("0/digits-003", 3), ("0/digits-003-s2", 3), ("0/digits-003-refit", 3), ("0/digits-099", None),
+    ("0/digits-099-refit", None), ("0/digits", None), ("0/first", None), ("0", None), ("", None),
+    ("7/digits-001", None),
 ])
 def test_a_run_knows_the_study_it_is_a_trial_of(client: Client, root: Path, run: str, trial: int | None) -> None:
     write(root / "studies" / "digits")
@@ -166,6 +168,40 @@ def test_a_study_is_announced_when_it_changes(root: Path) -> None:
     clock.advance(1)
     assert changes.cursor("study/0/studies/digits") != before
     assert changes.cursors({"study/0/none": "x", "study/home/none": "x"}) == {"study/0/none": "", "study/home/none": ""}
+
+
+def test_a_look_for_changes_does_not_list_the_events_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write(root / "studies" / "digits")
+    listed: list[str] = []
+    known = FileStore.list
+    monkeypatch.setattr(FileStore, "list", lambda store, folder: listed.append(folder) or known(store, folder))
+    clock = ManualClock()
+    changes = Changes(Places([str(root)]), clock=clock)
+    found = [changes.cursor("study/0/studies/digits")]
+    for _ in range(3):
+        study.add(study.trials[0].parameters, 1.0)
+        clock.advance(1)
+        found.append(changes.cursor("study/0/studies/digits"))
+    assert len(set(found)) == 4
+    assert listed.count(EVENTS) == 1
+    assert Changes(Places([str(root)])).cursor("study/0/studies/digits") == found[-1], "also after a restart"
+
+
+def test_a_new_value_of_a_running_trial_computes_nothing_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write(root / "studies" / "digits")
+    study.extend(study.spec.completion.__class__(trials=8))
+    first, second = study.ask(), study.ask()
+    studies = OpenStudies(Places([str(root)]))
+    before = studies.overview("0/studies/digits")
+    clock: Any = study._clock
+    clock.advance(5)
+    study.report(first, 4, 0.25)
+    monkeypatch.setattr("barograph.web.open_studies.overview_of", None)
+    after = studies.overview("0/studies/digits")
+    assert after["trials"][6] == {**before["trials"][6], "step": 4, "last": 0.25}
+    assert {**after, "trials": after["trials"][:6] + after["trials"][7:]} == {
+        **before, "trials": before["trials"][:6] + before["trials"][7:]}
+    assert second is not None
 
 
 def test_a_study_that_was_removed_is_not_answered_from_memory(client: Client, root: Path) -> None:

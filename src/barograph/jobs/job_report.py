@@ -150,7 +150,7 @@ class JobView:
         downloads = doing == "downloading"
         return JobReport(
             self.name, self.store.url, state.phase, doing,
-            state.reason or self._why_it_waits(heartbeat) or _silence(doing, heartbeat, now),
+            state.reason or (self._why_it_waits(heartbeat) if runs else "") or _silence(doing, heartbeat, now),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
@@ -163,7 +163,7 @@ class JobView:
             return waiting
         with contextlib.suppress(OSError):  # its directory was deleted
             if isinstance(self.store, FileStore) and shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
-                return f"{NO_SPACE} Free some space ({self.store.url})." if heartbeat else ""
+                return f"{NO_SPACE} Free some space ({self.store.url})."
         return ""
 
     def _heartbeat(self) -> Mapping[str, Any]:

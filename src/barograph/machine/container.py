@@ -1,4 +1,4 @@
-"""Memory limit and use of the container."""
+"""Limits of the container: its CPUs, its memory and the use of that."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ _FILES = (
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
 """Files of both versions of control groups: limit, use, and the reclaimable file cache in it."""
+_QUOTAS = ("cpu.max", "cpu/cpu.cfs_quota_us")
+_PERIOD = "cpu/cpu.cfs_period_us"
+"""Files of both versions with the time on all CPUs in a period; that of version 2 has the period, too."""
 _KILLS = ("memory.events", "memory/memory.oom_control")
 _NO_LIMIT_BYTES = 2**60
 """Version 1 writes a number above this if there is no limit."""
@@ -33,6 +36,18 @@ class Container:
             except (OSError, ValueError, IndexError, StopIteration):
                 continue
         return 0
+
+    def cpus(self) -> float | None:
+        """Return on how many CPUs the processes here may run at the same time on average; None without a limit."""
+        for name in _QUOTAS:
+            try:
+                words = (self._folder / name).read_text(encoding="ascii").split()
+                words += (self._folder / _PERIOD).read_text(encoding="ascii").split() if len(words) == 1 else []
+                quota, period = map(int, words)
+            except (OSError, ValueError):  # also for "max"
+                continue
+            return quota / period if quota > 0 and period > 0 else None
+        return None
 
     def memory(self) -> tuple[int, int] | None:
         """Return the bytes in use and the limit; None without a limit."""

@@ -114,6 +114,18 @@ def cores_to_use() -> int:
     return os.cpu_count() or 0
 
 
+def cpus_to_use(container: Container | None = None, cores: int | None = None) -> float:
+    """Return how many CPUs this process may keep busy, at least 1: fewer than its cores if the container has a quota.
+
+    Args:
+        container: The container of this process.
+        cores: CPUs that it may use; None: find out.
+    """
+    quota = (container or Container()).cpus()
+    cores = cores or cores_to_use()
+    return float(cores) if quota is None else max(1.0, min(float(cores), quota))
+
+
 def memory_bytes() -> int:
     """Return the memory of the container, or else of the machine."""
     limited = Container().memory()

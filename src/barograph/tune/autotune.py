@@ -8,7 +8,7 @@ from typing import Any
 
 from barograph.errors import TuneError
 from barograph.jobs.algorithms.parameters import Parameter as AlgorithmParameter
-from barograph.jobs.algorithms.registry import Algorithm, algorithm_named
+from barograph.jobs.algorithms.registry import CHANNELS, Algorithm, algorithm_named
 from barograph.jobs.spec import JobSpec
 from barograph.tune.parameter import Choice, Domain, FloatRange, IntRange, Scale
 from barograph.tune.space import Condition, Parameter, Space
@@ -17,6 +17,8 @@ _STOP_AFTER = ("early_stopping_rounds", "20")
 """The number of rounds is found by early stopping, not by trials."""
 _ROUNDS = ("num_boost_round", "num_iterations")
 _MOST_ROUNDS = "1000"
+OPTION = "refit"
+"""Option of the algorithms that trains the model again on all rows."""
 
 
 def space_of_algorithm(name: str, given: Mapping[str, str]) -> Space:
@@ -70,6 +72,30 @@ def autotuned(options: Mapping[str, Any], spec: JobSpec) -> tuple[dict[str, Any]
         found["maximize" if algorithm.maximize else "minimize"] = [algorithm.metric]
         found.setdefault("value", "best")
     return found, spec
+
+
+def refits(options: Mapping[str, Any], spec: JobSpec) -> bool:
+    """Return whether the best trial is to be trained again on the rows for validation as well.
+
+    By default if Barograph took these rows from the training data.
+
+    Args:
+        options: Options of `barograph tune`, by their names with underscores.
+        spec: The job.
+
+    Raises:
+        TuneError: `--refit` is set, and the job is no built-in algorithm or there are several objectives.
+    """
+    count = len(options.get("maximize") or ()) + len(options.get("minimize") or ())
+    wanted = options.get("refit")
+    if wanted and not spec.algorithm:
+        raise TuneError("--refit is for the built-in algorithms: a script decides itself which rows it trains on.")
+    if wanted and count > 1:
+        raise TuneError("--refit needs one objective: with several there is no single best trial.")
+    if wanted is not None:
+        return bool(wanted)
+    channels = {CHANNELS.get(name, name) for name in spec.data}
+    return bool(spec.algorithm) and count == 1 and OPTION not in spec.hyperparameters and "validation" not in channels
 
 
 def _tuned(algorithm: Algorithm) -> list[AlgorithmParameter]:

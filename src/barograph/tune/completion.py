@@ -45,6 +45,8 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
     reason, count = reasons.most_common(1)[0]
     if len(trials) == 1:
         return f"the only trial failed with: {reason}"
+    if count == failed:
+        return f"all {failed} trials failed with: {reason}"
     return f"all {failed} trials failed, {count} of them with: {reason}"
 
 

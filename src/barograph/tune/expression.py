@@ -41,7 +41,8 @@ class Constraint:
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise BadSpace(f'The constraint "{text}" is not an expression: {error}.') from None
+            why = error.msg if isinstance(error, SyntaxError) else error
+            raise BadSpace(f'The constraint "{text}" is not an expression: {why}.') from None
         self.names = frozenset(_names(self._tree, text))
         for name in sorted(self.names - set(names)):
             raise BadSpace(f'The constraint "{text}" uses {name}, which is not a parameter. {nearest(name, names)}')

@@ -90,8 +90,9 @@ def _check(parent: StudySpec, spec: StudySpec, *, transfer: bool) -> None:
     if transfer:
         return
     if other := set(parent.space.names) ^ set(spec.space.names):
-        raise TuneError(f"A parent does not vary the same parameters: {', '.join(sorted(other))} is in only one of "
-                        "the two. Use transfer for another model.")
+        raise TuneError("A parent does not vary the same parameters: only one of the two has "
+                        f"{', '.join(sorted(other))}. If it used other data or another model, add --transfer "
+                        "(transfer=True).")
     for name in spec.space.names:
         kinds = [type(one.space[name].domain) for one in (parent, spec)]
         if kinds[0] is not kinds[1]:

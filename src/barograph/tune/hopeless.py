@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -15,6 +16,11 @@ from barograph.tune.trial import Trial
 
 HOPELESS = frozenset({"A101", "A103", "G101", "G103", "L101", "L105", "L108", "N101", "N102", "N104", "W101"})
 """Rules whose problems a trial does not recover from, if the cause is known: dead, diverged, not learning."""
+_OF_DATA = frozenset({Cause.LABELS_UNRELATED, Cause.LABELS_OFF_BY_ONE, Cause.INPUT_NOT_NORMALIZED,
+                      Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA})
+"""Causes that all trials share, because they train on the same data."""
+_LEARNED = 0.1
+"""Share by which a trial must be better than another one to show that the data can be learned."""
 _FEWEST_PEERS = 3
 _NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
 
@@ -25,7 +31,8 @@ def reason_to_give_up(
     """Return why a trial should stop because of the problems of its run; "" if it should go on.
 
     A breaking problem is reason enough. A costly one needs a known cause, and the trial must not be better than the
-    median of the others at the same report: findings are evidence, results are proof.
+    median of the others at the same report: findings are evidence, results are proof. If the data is the cause, no
+    other trial may have learned from it.
 
     Args:
         problems: Problems of its run.
@@ -33,6 +40,7 @@ def reason_to_give_up(
         others: All other trials of the study.
         objective: The objective that curves are of.
     """
+    others = list(others)
     for problem in problems:
         if problem.state is not FindingState.OPEN or problem.cause == Cause.SCRIPT_ERROR:
             continue
@@ -40,7 +48,8 @@ def reason_to_give_up(
             continue
         if problem.severity is Severity.BREAKING or (
                 problem.severity is Severity.COSTLY and problem.cause and problem.weight >= SURE
-                and not _does_well(trial, others, objective)):
+                and not _does_well(trial, others, objective)
+                and not (problem.cause in _OF_DATA and _learned(trial, others, objective))):
             return _reason(problem)
     return ""
 
@@ -64,6 +73,13 @@ def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> b
     if len(peers) >= _FEWEST_PEERS:
         return losses[-1] <= median(peers)
     return len(losses) > 1 and losses[-1] < losses[0]
+
+
+def _learned(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:
+    """Return whether another trial is clearly better: the data is the same, so it is not to blame."""
+    mine = min(_losses(trial, objective), default=math.inf)
+    best = min((loss for other in others for loss in _losses(other, objective)), default=math.inf)
+    return best < (mine - _LEARNED * abs(mine) if math.isfinite(mine) else math.inf)
 
 
 def _losses(trial: Trial, objective: Objective) -> Sequence[float]:

@@ -16,13 +16,13 @@ NO_RULE = "none"
 _ALIKE = 0.75
 OPTIONS = ("vary", "constraint", "maximize", "minimize", "metric", "value", "jobs", "parallel", "strategy", "seed",
            "stop_rule", "stop_on_findings", "target_value", "max_time", "max_cost", "patience", "convergence",
-           "confirm", "name", "parent", "transfer")
+           "confirm", "name", "parent", "transfer", "refit")
 """Options of a study; in tune.toml they are entries, beside those of a job file."""
 _LISTS = ("constraint", "maximize", "minimize", "stop_rule", "parent")
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "value": str, "jobs": int, "parallel": int, "strategy": str, "seed": int, "stop_on_findings": bool,
     "target_value": (int, float), "max_time": (str, int, float), "max_cost": (int, float), "patience": int,
-    "convergence": bool, "confirm": int, "name": str, "transfer": bool,
+    "convergence": bool, "confirm": int, "name": str, "transfer": bool, "refit": bool,
 }
 
 

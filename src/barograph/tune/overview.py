@@ -273,8 +273,9 @@ def best_trial(study: Study, best: Trial) -> BestTrial:
     if (plan := plan_of(study)) is None or not best.job:
         return BestTrial(best.number)
     spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
-    return BestTrial(best.number, shlex.join(spec.shown), f"barograph resubmit {best.job}",
-                     f"barograph wait {best.job} --model DIR")
+    job = study.refitted.job if study.refitted else best.job
+    return BestTrial(best.number, shlex.join(spec.shown), f"barograph resubmit {job}",
+                     f"barograph wait {job} --model DIR")
 
 
 def plan_of(study: Study) -> TrialPlan | None:

@@ -122,7 +122,7 @@ def tune(
     Example:
         >>> tune(lambda found: (found["x"] - 0.25) ** 2, {"x": ["0.1", "0.3"]}, strategy="grid").parameters
         Traceback (most recent call last):
-        barograph.errors.TuneError: All 2 trials failed, 2 of them with: TypeError: unsupported operand type(s) for ...
+        barograph.errors.TuneError: All 2 trials failed with: TypeError: unsupported operand type(s) for ...
         >>> tune(lambda found: (found["x"] - 0.25) ** 2, {"x": [0.1, 0.3]}, strategy="grid").parameters
         {'x': 0.3}
     """

@@ -42,7 +42,7 @@ from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.table import StudyTable
-from barograph.tune.trial import Cause, Origin, Trial, TrialState
+from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
 
 EVENTS = "study/events"
@@ -85,6 +85,7 @@ class Study:
         self._ended = ""
         self._exhausted = False
         self._confirmation: Confirmation | None = None
+        self._refitted: Refitted | None = None
         self._secs = 0.0
         self._mark = self._clock.monotonic()
         self.events, self.damaged = 0, 0
@@ -192,7 +193,7 @@ class Study:
     @property
     def following_event(self) -> str:
         """Name of the next event in the store: while it does not exist, the study has not changed."""
-        return f"{EVENTS}/{self.events + 1:08d}.json"
+        return event_name(self.events + 1)
 
     def latest(self) -> dict[int, Latest]:
         """Return the last reported step and value of each running trial that has one, by its number.
@@ -270,8 +271,12 @@ class Study:
         return StudyTable(self.spec, self.trials)
 
     def about(self) -> list[str]:
-        """Return which strategies were used and why, and what the seed does not guarantee: one sentence each."""
-        return about(self.spec, self.heritage, self.trials)
+        """Return which strategies were used and why, what the seed does not guarantee, and which model was refitted."""
+        found = about(self.spec, self.heritage, self.trials)
+        if (refitted := self.refitted) is not None:
+            rows = f"all {refitted.rows:,} rows" if refitted.rows else "all rows"
+            found.append(f"The model of trial {refitted.trial} was refitted on {rows} ({refitted.job}).")
+        return found
 
     @property
     def confirmation(self) -> Confirmation | None:
@@ -285,6 +290,20 @@ class Study:
             StoreError: The store is unreachable.
         """
         self._note("confirmed", lambda: plain(confirmation))
+
+    @property
+    def refitted(self) -> Refitted | None:
+        """The model of the best trial, trained on all rows; None if it was not, or another trial is better now."""
+        best = self._refitted and self.best
+        return self._refitted if best and self._refitted and best.number == self._refitted.trial else None
+
+    def set_refitted(self, refitted: Refitted) -> None:
+        """Store that a model was trained on all rows.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        self._note("refitted", lambda: asdict(refitted))
 
     def refresh(self) -> None:
         """Read the events of other processes."""
@@ -515,6 +534,8 @@ class Study:
                 self._given.append(data["parameters"])
             case "confirmed":
                 self._confirmation = confirmation_from_json(data)
+            case "refitted":
+                self._refitted = Refitted(int(data["trial"]), str(data["job"]), int(data["rows"]))
             case "ended":
                 self._ended = data["reason"]
             case "extended":
@@ -526,6 +547,11 @@ class Study:
         while len(self.trials) < count:
             self._history.add(Trial(len(self.trials), {}, Origin("lost"), TrialState.FAILED,
                                     reason="the record of its parameters is damaged"))
+
+
+def event_name(number: int) -> str:
+    """Return the name of an event in the store of a study."""
+    return f"{EVENTS}/{number:08d}.json"
 
 
 def _store(where: str | os.PathLike[str] | Store) -> Store:
@@ -543,7 +569,7 @@ def identity_of(store: Store) -> bytes:
         StoreError: The store is unreachable.
     """
     try:
-        return bytes(store.get(f"{EVENTS}/{0:08d}.json"))
+        return bytes(store.get(event_name(0)))
     except ObjectNotFound:
         return b""
 

@@ -95,3 +95,18 @@ class Trial:
             IndexError: The trial has none.
         """
         return self.values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Refitted:
+    """The model of the best trial, trained on all rows.
+
+    Attributes:
+        trial: Number of the trial.
+        job: The job that trained it.
+        rows: Number of rows; 0: unknown.
+    """
+
+    trial: int
+    job: str
+    rows: int

@@ -41,12 +41,14 @@ class TrialProgress:
         step: Optimizer steps so far.
         reports: Values of the objective so far.
         value: The latest one; NaN if none.
+        waiting: Why its job does not go on, such as a full disk; "" if it does.
     """
 
     doing: str
     step: int
     reports: int
     value: float
+    waiting: str = ""
 
 
 class TrialJob:
@@ -111,7 +113,8 @@ class TrialJob:
             if number > known:
                 self._study.report(self.trial, number, value)
         reports, latest = points[-1] if points else (0, math.nan)
-        self.progress = TrialProgress(report.doing or str(report.phase), report.step, reports, latest)
+        self.progress = TrialProgress(report.doing or str(report.phase), report.step, reports, latest,
+                                      report.reason if report.doing and not report.is_over else "")
         if report.phase is Phase.STOPPED and not self._study.should_stop(self.trial):
             self._study.stop(self.trial, report.reason or "The job was stopped.", cause=Cause.USER)
         elif not report.is_over and self._study.spec.stopping.findings and not self._study.should_stop(self.trial):

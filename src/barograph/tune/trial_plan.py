@@ -33,6 +33,8 @@ class TrialPlan:
         confirm: Number of repetitions of the best trials with other seeds at the end; 0: none.
         directory: Directory of the script, which its trials run from; "": the current one.
         packs: Whether trials reserve only as many CPUs as earlier ones used.
+        refit: Whether the best trial is trained again at the end, on the rows for validation as well; a built-in
+            algorithm only.
 
     Raises:
         TuneError: A value is wrong.
@@ -47,6 +49,7 @@ class TrialPlan:
     confirm: int = 0
     directory: str = ""
     packs: bool = False
+    refit: bool = False
 
     def __post_init__(self) -> None:
         if self.parallel < 1:

@@ -18,7 +18,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, OUTPUT, RECORDS, WORKERS
 from barograph.store.base import Store
 from barograph.tune.live_values import LIVE
-from barograph.tune.study import EVENTS
+from barograph.tune.study import EVENTS, event_name, has_event, identity_of
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
 from barograph.web.places import Places
@@ -49,6 +49,7 @@ class Changes:
         self._on_change = on_change
         self._clock = clock or SystemClock()
         self._known: dict[str, tuple[float, str]] = {}
+        self._events: dict[str, tuple[str, int]] = {}
 
     def every_secs(self, key: str) -> float:
         """Return how long a cursor is kept: a bucket is asked less often than a directory.
@@ -68,12 +69,7 @@ class Changes:
         known = self._known.get(key)
         if known is not None and now - known[0] < self.every_secs(key):
             return known[1]
-        store, folders = self._looked_at(key)
-        digest = hashlib.blake2b(digest_size=12)
-        for folder in folders:
-            for item in store.list(folder):
-                digest.update(f"{item.name} {item.size_bytes} {item.modified_unix} {item.version}\n".encode())
-        cursor = digest.hexdigest()
+        cursor = self._study_cursor(key) if key.startswith(STUDY) else _digest(self._places.store_of(key), _FOLDERS)
         if known is not None and known[1] != cursor:
             self._on_change(key)
         self._known[key] = (now, cursor)
@@ -82,10 +78,17 @@ class Changes:
     def _place_of(self, key: str) -> str:
         return self._studies.place_of(key[len(STUDY):]) if key.startswith(STUDY) else self._places.place_of(key)
 
-    def _looked_at(self, key: str) -> tuple[Store, Sequence[str]]:
-        if key.startswith(STUDY):
-            return self._studies.store_of(key[len(STUDY):]), (EVENTS, LIVE)
-        return self._places.store_of(key), _FOLDERS
+    def _study_cursor(self, key: str) -> str:
+        """Return which study it is, how many events it has, and a digest of its latest values."""
+        store = self._studies.store_of(key[len(STUDY):])
+        identity = hashlib.blake2b(identity_of(store), digest_size=6).hexdigest()
+        known, count = self._events.get(key, ("", 0))
+        if known != identity:  # later, a listing would cost more with each event
+            count = sum(1 for _ in store.list(EVENTS))
+        while has_event(store, event_name(count)):
+            count += 1
+        self._events[key] = identity, count
+        return f"{identity}-{count}-{_digest(store, (LIVE,))}"
 
     def cursors(self, after: Mapping[str, str]) -> dict[str, str]:
         """Return the cursors of the runs that have another one than in `after`; "" for a run that cannot be read."""
@@ -98,6 +101,14 @@ class Changes:
             if cursor != before:
                 found[key] = cursor
         return found
+
+
+def _digest(store: Store, folders: Sequence[str]) -> str:
+    digest = hashlib.blake2b(digest_size=12)
+    for folder in folders:
+        for item in store.list(folder):
+            digest.update(f"{item.name} {item.size_bytes} {item.modified_unix} {item.version}\n".encode())
+    return digest.hexdigest()
 
 
 def change_routes(changes: Changes) -> list[BaseRoute]:

@@ -11,6 +11,7 @@ from typing import Any
 from barograph.errors import BarographError, StoreError, UnknownStudy
 from barograph.jobs.home import JobsHome
 from barograph.model.clock import ManualClock
+from barograph.model.plain import plain
 from barograph.store.base import Browsable, Store
 from barograph.tune.live_values import Latest
 from barograph.tune.overview import StudyRow, overview_of, study_row
@@ -131,7 +132,10 @@ class OpenStudies:
         with self._lent(key) as opened:
             state = opened.study.events, opened.study.latest()
             if opened.answer is None or opened.answer[0] != state:
-                opened.answer = state, overview_of(opened.study, self.name_of(key)).to_json()
+                known = opened.answer[1] if opened.answer and opened.answer[0][0] == state[0] else None
+                found = (overview_of(opened.study, self.name_of(key)).to_json() if known is None
+                         else _with_latest(known, state[1]))
+                opened.answer = state, found
             return opened.answer[1]
 
     def row(self, key: str) -> StudyRow:
@@ -184,6 +188,14 @@ class OpenStudies:
             yield opened
 
 
+def _with_latest(overview: Mapping[str, Any], latest: Mapping[int, Latest]) -> dict[str, Any]:
+    """Return an overview with newer values of the running trials: nothing else depends on them."""
+    trials = list(overview["trials"])
+    for number, (step, value) in latest.items():
+        trials[number] = {**trials[number], "step": step, "last": plain(value)}
+    return {**overview, "trials": trials}
+
+
 def _below(root: Root) -> Iterator[str]:
     """Yield the keys of the studies in a root: itself, its folders, and those in its folder of studies."""
     store = root.store
@@ -202,8 +214,8 @@ def _below(root: Root) -> Iterator[str]:
 
 
 def _numbered(job: str) -> str:
-    """Return the suffix of a job's name: the number of its trial, and the seed of a repetition."""
+    """Return the suffix of a job's name: the number of its trial, and the seed of a repetition or "refit"."""
     stem, _, seed = job.rpartition("-s")
-    name = stem if stem and seed.isdigit() else job
+    name = stem if stem and seed.isdigit() else job.removesuffix("-refit")
     head, _, number = name.rpartition("-")
     return job[len(head):] if head and number.isdigit() else ""

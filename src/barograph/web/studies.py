@@ -70,7 +70,7 @@ def _of_run(studies: OpenStudies, key: str, job: str) -> dict[str, Any]:
     try:
         with studies.study(key) as study:
             trial = next((trial for trial in study.trials if trial.job and
-                          (job == trial.job or job.startswith(f"{trial.job}-s"))), None)
+                          (job in (trial.job, f"{trial.job}-refit") or job.startswith(f"{trial.job}-s"))), None)
             name = studies.name_of(key)
     except BarographError:
         trial = None

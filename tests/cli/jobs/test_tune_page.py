@@ -12,6 +12,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome
+from barograph.tune.trial import Refitted
 from barograph.tune.trial_plan import TrialPlan
 from barograph.tune.tuner import Tuner
 
@@ -65,3 +66,23 @@ def test_a_reason_of_several_lines_takes_one_line_of_the_table(
     table = capsys.readouterr().out.partition("\n\n")[0]
     assert "ValueError: bad shape" in table
     assert "expected 3" not in table
+
+
+def test_the_common_cause_of_all_failures_is_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = Study.create(tmp_path / "mine", {"x": (0.0, 1.0)}, strategy="random", seed=1)
+    while trial := study.ask():
+        study.tell(trial, failed="no such dataset")
+    show_named(str(tmp_path / "mine"), as_json=False)
+    assert capsys.readouterr().out.partition("\n\n")[2].count("no such dataset") == 1
+
+
+def test_the_model_that_was_refitted_is_the_one_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = TrialPlan("houses", JobSpec(algorithm="linear", data={"train": "a.csv"}), tmp_path.as_uri(), refit=True)
+    study = Study.create(tmp_path / "houses", {"alpha": [1.0, 2.0]}, strategy="grid", seed=1, details=plan.to_json())
+    trial = study.ask(job=plan.job_names)
+    assert trial is not None
+    study.tell(trial, 0.5)
+    study.set_refitted(Refitted(0, "houses-000-refit", 1442))
+    show_named(str(tmp_path / "houses"), as_json=False)
+    out = capsys.readouterr().out
+    assert "barograph wait houses-000-refit --model DIR copies it; refitted on all 1,442 rows" in out

@@ -59,3 +59,25 @@ def test_what_users_write_is_no_markup() -> None:
 def test_parameters_that_do_not_fit_are_counted() -> None:
     assert "hidden" not in page(200)
     assert "parameters hidden" in page(80, parameters=9)
+
+
+def test_a_resumed_study_prints_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
+    study = Study.create(None, {"x": [1, 2]}, strategy="grid", seed=1)
+    study.tell(study.ask(), 1.0)  # type: ignore[arg-type]
+    view = StudyView(study, TrialPlan("digits", JobSpec(("train.py",)), "file:///runs"))
+    study.ask()
+    view.draw(SimpleNamespace(outage="", jobs={}))  # type: ignore[arg-type]
+    assert [line.partition(":")[2][:16] for line in capsys.readouterr().err.splitlines()] == [" trial 1 started"]
+
+
+def test_a_trial_that_waits_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+    study = Study.create(None, {"x": [1, 2]}, strategy="grid", seed=1)
+    job: Any = SimpleNamespace(trial=study.ask(), progress=TrialProgress("training", 3, 1, 0.5, "The store is full."))
+    tuner: Any = SimpleNamespace(outage="", jobs={0: job})
+    view = StudyView(study, TrialPlan("digits", JobSpec(("train.py",)), "file:///runs"))
+    for _ in range(3):
+        view.draw(tuner)
+    assert capsys.readouterr().err.count("barograph: trial 0 waits. The store is full.") == 1
+    console = Console(width=100, file=io.StringIO())
+    console.print(view._page(tuner, 100))
+    assert "The store is full." in console.file.getvalue()  # type: ignore[attr-defined]

@@ -114,6 +114,12 @@ def _own(
         int | None, typer.Option(help="At the end, repeat the best two trials this many times with other seeds "
                                       "(--seed N of the script), and say whether the winner is really better.")
     ] = None,
+    refit: Annotated[
+        bool | None, typer.Option("--refit/--no-refit",
+                                  help="At the end, train the best trial of a built-in algorithm again on all rows, "
+                                       "those for validation included. Default: yes, unless --data has a validation "
+                                       "channel or there are several metrics.")
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the study. Default: the script and a random suffix.")
     ] = None,

@@ -19,12 +19,13 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.tune.analysis import hopeless_regions, importance
-from barograph.tune.autotune import autotuned
+from barograph.tune.autotune import autotuned, refits
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.confirming import confirm
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
 from barograph.tune.overview import best_of, best_trial, state_of, value_text
+from barograph.tune.refitting import refit
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
 from barograph.tune.study import Study
 from barograph.tune.study_home import new_study_name
@@ -49,7 +50,7 @@ def start_typed(typed: Mapping[str, Any]) -> None:
         name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
         summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
         confirm=_given(options.get("confirm"), 0), directory=os.getcwd(),
-        packs=not options["cpus_given"] and can_be_packed(spec))
+        packs=not options["cpus_given"] and can_be_packed(spec), refit=refits(options, spec))
     if options.get("seed") is not None and plan.parallel > 1:
         _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
              "which trials end decides what is tried next.")
@@ -132,7 +133,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "best": best.number if best else None, "front": [trial.number for trial in study.front],
         "importance": [one.to_json() for one in importance(study)],
         "hopeless": [region.to_json() for region in hopeless_regions(study)],
-        "confirmation": plain(study.confirmation),
+        "confirmation": plain(study.confirmation), "refitted": plain(study.refitted),
         "trials": [plain(trial) for trial in study.trials],
         "latest": {str(number): {"step": step, "value": value} for number, (step, value) in study.latest().items()},
     }
@@ -164,6 +165,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
             tuner.run(seen=view.draw)
         if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
             study.confirm(found)
+        if plan.refit and best_of(study) and study.refitted is None:
+            _refit(study, plan, home)
     except KeyboardInterrupt:
         print(file=sys.stderr)
         _say_how_to_continue(plan.name)
@@ -177,6 +180,14 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         _print_end(study, plan, printer)
     if best_of(study) is None:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _refit(study: Study, plan: TrialPlan, home: JobsHome) -> None:
+    _say(f"training trial {study.best.number} again on all rows (--no-refit: do not)")
+    try:
+        study.set_refitted(refit(study, plan, home))
+    except BarographError as error:  # the study has a result nevertheless
+        _say(f"{error} The model of the trial remains.")
 
 
 def _say_how_to_continue(name: str) -> None:
@@ -231,7 +242,10 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
     best = best_of(study)
     if best is None:
         cause = common_failure(study.trials, 1)
-        printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}" if cause else "No trial has finished yet.")
+        if not cause:
+            printer.line("No trial has finished yet.")
+        elif cause != study.over:  # which has been printed
+            printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
@@ -252,9 +266,15 @@ def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, 
     return [
         ("command", use.command),
         ("rerun", use.rerun),
-        ("model", f"{use.model} copies it"),
+        ("model", f"{use.model} copies it{_rows(study)}"),
         ("run", plan.url_of(best.job).removeprefix("file://")),
     ]
+
+
+def _rows(study: Study) -> str:
+    if study.refitted is None:
+        return ""
+    return f"; refitted on all {study.refitted.rows:,} rows" if study.refitted.rows else "; refitted on all rows"
 
 
 def _given(value: int | None, default: int) -> int:

@@ -32,6 +32,7 @@ class Options:
         reading: How CSV files are read.
         decimal: Decimal mark of numbers in CSV files: "auto", "." or ",".
         parameters: Parameters of the library, by its names.
+        refit: Whether the saved model is trained on the rows for validation as well.
     """
 
     target: str
@@ -41,6 +42,7 @@ class Options:
     reading: Reading
     decimal: str
     parameters: dict[str, str]
+    refit: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def options(algorithm: Algorithm, arguments: Sequence[str]) -> Options:
         raise SettingsError("\n".join(problems))
     target = values.get("target", "")
     return Options(target, values.get("task", "classification"), fraction, values["seed"], reading_of(values, target),
-                   values.get("decimal", "auto"), parameters)
+                   values.get("decimal", "auto"), parameters, values["refit"] == "yes")
 
 
 def log(metrics: Mapping[str, float], step: int | None = None) -> None:

@@ -43,6 +43,8 @@ OPTIONS = (
     Parameter("validation_fraction", 0.2, "float",
               summary="fraction of the rows kept for validation, if there is no validation channel"),
     Parameter("seed", 0, "int", summary="seed of the split and of the library"),
+    Parameter("refit", "no", "choice", choices=("no", "yes"),
+              summary="at the end, train the model again on the rows for training and those for validation"),
     Parameter("header", "auto", "choice", choices=("auto", "yes", "no"),
               summary="whether the first line of a CSV file has the names of the columns"),
     Parameter("separator", "", "text", summary='separator of CSV fields, or "tab"; by default it is detected'),
@@ -50,7 +52,7 @@ OPTIONS = (
 )
 """Options of every trainer of tables, besides the parameters of its library."""
 
-IMAGE_OPTIONS = tuple(option for option in OPTIONS if option.name in ("validation_fraction", "seed"))
+IMAGE_OPTIONS = tuple(option for option in OPTIONS if option.name in ("validation_fraction", "seed", "refit"))
 
 # Ranges: Probst, Boulesteix & Bischl, "Tunability: Importance of Hyperparameters of Machine Learning Algorithms", JMLR
 # 20, 2019, table 1, which also varies the booster. gamma: Amazon SageMaker's guide to tuning XGBoost. lambda and

@@ -45,6 +45,12 @@ def scores(target: Any, predictions: Any, classes: Sequence[str]) -> dict[str, f
     return found
 
 
+def say_refitted(rows: int) -> None:
+    """Print and record that the model was trained again on all rows."""
+    say(f"Model refitted on all {rows:,} rows, with those for validation.")
+    log({"refitted_rows": rows})
+
+
 def say(text: str) -> None:
     """Print a line at once, so that it stands in the log in order."""
     print(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from barograph.jobs.algorithms import table_prediction
 from barograph.jobs.algorithms.columns import Target, describe, split, target_of, task_of
 from barograph.jobs.algorithms.contract import Folders, Options, folders, options, write_json
 from barograph.jobs.algorithms.registry import algorithm_named
-from barograph.jobs.algorithms.results import report, say, scores, versions
+from barograph.jobs.algorithms.results import report, say, say_refitted, scores, versions
 from barograph.jobs.algorithms.table_prediction import BadData, counted
 from barograph.jobs.algorithms.tables import Reading, Table, read_table, target_in
 from barograph.version import __version__
@@ -62,6 +62,13 @@ class Task:
     def validation(self) -> Part:
         """The rows for validation."""
         return self.parts[1]
+
+    @property
+    def all_rows(self) -> Part:
+        """The rows for training and those for validation."""
+        both = self.parts[:2]
+        return Part("training and validation", *(np.concatenate([getattr(part, name) for part in both])
+                                                 for name in ("rows", "matrix", "target")))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -111,27 +118,39 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
     return Task(given, places, model, tuple(parts), dict(given.parameters))
 
 
-def finish(task: Task, **facts: Any) -> dict[str, dict[str, float]]:
+def finish(task: Task, refit: Callable[[Part], object], **facts: Any) -> dict[str, dict[str, float]]:
     """Write `model.json`, `predict.py`, metrics and predictions, those of the model that the trainer saved.
+
+    With the option `refit`, that model is then replaced by one that is trained on all rows; a test channel is predicted
+    with the latter.
 
     Returns:
         Metrics of each part.
 
     Args:
+        refit: Trains a model on other rows, with as many rounds or epochs as were best, and saves it.
         facts: Added to `metrics.json`.
     """
-    folder, model = task.folders.model, task.model
-    write_json(folder / "model.json", model)
-    shutil.copyfile(table_prediction.__file__, folder / "predict.py")
-    metrics: dict[str, dict[str, float]] = {}
-    for part in task.parts:
-        predictions = table_prediction.predict(folder, model, part.matrix)
-        metrics[part.name] = scores(part.target, predictions, task.classes)
-        if part.name != "train":
-            _write_predictions(task, part, predictions)
+    model, metrics = task.model, {part.name: _scored(task, part) for part in task.parts[:2]}
+    if task.options.refit:
+        rows = task.all_rows
+        refit(rows)
+        model["refitted_rows"] = len(rows.target)
+        say_refitted(len(rows.target))
+    metrics |= {part.name: _scored(task, part) for part in task.parts[2:]}
+    write_json(task.folders.model / "model.json", model)
+    shutil.copyfile(table_prediction.__file__, task.folders.model / "predict.py")
     report(task.folders, metrics, {"task": model["task"], "target": model["target"],
                                    "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
     return metrics
+
+
+def _scored(task: Task, part: Part) -> dict[str, float]:
+    """Return metrics of a part; write its predictions, if it is not the training data."""
+    predictions = table_prediction.predict(task.folders.model, task.model, part.matrix)
+    if part.name != "train":
+        _write_predictions(task, part, predictions)
+    return scores(part.target, predictions, task.classes)
 
 
 def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:

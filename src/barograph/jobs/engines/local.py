@@ -18,7 +18,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
 from barograph.machine.gpus import names_of_gpus
-from barograph.machine.host import cores_to_use, memory_bytes
+from barograph.machine.host import cpus_to_use, memory_bytes
 from barograph.machine.marked import kill_marked, kill_unmarked_below, marked_processes, program_of
 from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
@@ -46,16 +46,16 @@ class LocalEngine:
 
     Args:
         home: Its directory contains those of the instances.
-        cores: Cores to share; None: those of this machine.
+        cores: CPUs to share; None: those of this machine, or of the container's quota.
         memory: Memory to share in bytes; None: that of this machine.
         gpus: Number of GPUs to share; None: those of this machine.
     """
 
     def __init__(
-        self, home: JobsHome, *, cores: int | None = None, memory: int | None = None, gpus: int | None = None
+        self, home: JobsHome, *, cores: float | None = None, memory: int | None = None, gpus: int | None = None
     ) -> None:
         self._home = home
-        self._cores = cores or cores_to_use()
+        self._cores = cores or cpus_to_use()
         self._memory_bytes = memory or memory_bytes()
         self._given_gpus = gpus
         self._reserved: dict[str, _Reserved] = {}
@@ -70,7 +70,7 @@ class LocalEngine:
         """See `Engine.problems`."""
         found = []
         if spec.instances * spec.cpus > self._cores:
-            found.append(f"The job needs {spec.instances * spec.cpus:g} CPUs; this machine has {self._cores}. Lower "
+            found.append(f"The job needs {spec.instances * spec.cpus:g} CPUs; this machine has {self._cores:g}. Lower "
                          f"{_lower(spec, '--cpus')}.")
         if spec.instances * spec.memory_bytes > self._memory_bytes:
             found.append(f"The job needs {size(spec.instances * spec.memory_bytes)} of memory; this machine has "

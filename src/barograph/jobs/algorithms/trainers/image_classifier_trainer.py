@@ -22,15 +22,15 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms import image_prediction
 from barograph.jobs.algorithms.columns import Target, split
-from barograph.jobs.algorithms.contract import folders, log, options, run_trainer, write_json
+from barograph.jobs.algorithms.contract import Folders, folders, log, options, run_trainer, write_json
 from barograph.jobs.algorithms.image_prediction import BadImage, Network, images_in, read_image, scaled
 from barograph.jobs.algorithms.registry import algorithm_named
-from barograph.jobs.algorithms.results import report, say, scores, versions
+from barograph.jobs.algorithms.results import report, say, say_refitted, scores, versions
 from barograph.jobs.algorithms.table_prediction import BadData, counted, write_csv
 from barograph.version import __version__
 
@@ -102,17 +102,23 @@ def train(arguments: Sequence[str]) -> None:
         + ", ".join(f"{len(part.paths):,} for {name}" for name, part in parts.items()))
     try:
         facts = _fit(parts, model, values, places.model)
+        metrics = {name: _scored(places, model, name, parts[name]) for name in ("train", "validation")}
+        if given.refit:
+            _refit(parts, model, values, facts["best_epoch"], places.model)
+        metrics |= {name: _scored(places, model, name, parts[name]) for name in parts if name == "test"}
         write_json(places.model / "model.json", model)
         shutil.copyfile(image_prediction.__file__, places.model / "predict.py")
-        metrics = {}
-        for name, part in parts.items():
-            probabilities = image_prediction.predict(places.model, model, part.paths)
-            metrics[name] = scores(part.classes, probabilities, classes)
-            if name != "train":
-                _write_predictions(places.output / f"{name}_predictions.csv", part, probabilities, classes)
     except BadImage as error:
         raise BadData(str(error)) from error
     report(places, metrics, {"rows": {name: len(part.paths) for name, part in parts.items()}, **facts})
+
+
+def _scored(places: Folders, model: Mapping[str, Any], name: str, part: Files) -> dict[str, float]:
+    """Return metrics of a part; write its predictions, if it is not the training data."""
+    probabilities = image_prediction.predict(places.model, model, part.paths)
+    if name != "train":
+        _write_predictions(places.output / f"{name}_predictions.csv", part, probabilities, model["classes"])
+    return scores(part.classes, probabilities, model["classes"])
 
 
 def _parts(channels: Mapping[str, Path], fraction: float, seed: int) -> tuple[dict[str, Files], list[str]]:
@@ -163,42 +169,78 @@ def _fit(
     parts: Mapping[str, Files], model: dict[str, Any], values: Mapping[str, float], folder: Path
 ) -> dict[str, Any]:
     """Train, and save the weights of the best epoch; return facts for `metrics.json`."""
-    torch.manual_seed(model["seed"])
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sets = {name: Images(part, model["image_size"], model["mode"]) for name, part in parts.items() if name != "test"}
-    model["mean"], model["std"] = _mean_and_std(sets["train"])
-    network = Network(1 if model["mode"] == "L" else 3, model["channels"], len(model["classes"])).to(device)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=values["lr"], weight_decay=values["weight_decay"])
-    batch = int(values["batch_size"])
-    loader = DataLoader(sets["train"], batch, shuffle=True, generator=torch.Generator().manual_seed(model["seed"]))
-    validation = DataLoader(sets["validation"], batch)
+    training = _Training(sets["train"], model, values)
+    validation = DataLoader(sets["validation"], int(values["batch_size"]))
     best, best_epoch, epoch = math.inf, 0, 0
     weights: dict[str, torch.Tensor] = {}
     while epoch < values["epochs"] and epoch - best_epoch < values["patience"]:
         epoch += 1
-        network.train()
-        total = 0.0
-        for pixels, target in loader:
-            optimizer.zero_grad()
-            loss = F.cross_entropy(network(scaled(pixels.to(device), model)), target.to(device))
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += loss.item() * len(target)
-        validation_loss = _loss(network, validation, device, model)
-        log({"epoch_loss": total / len(sets["train"]), "validation_loss": validation_loss})
-        say(f"epoch {epoch}: loss {total / len(sets['train']):.4g}, validation loss {validation_loss:.4g}")
+        loss = training.train_epoch()
+        validation_loss = _loss(training.network, validation, training.device, model)
+        log({"epoch_loss": loss, "validation_loss": validation_loss})
+        say(f"epoch {epoch}: loss {loss:.4g}, validation loss {validation_loss:.4g}")
         if validation_loss < best:
             best, best_epoch = validation_loss, epoch
             # A copy in memory, because checkpoints of Barograph hold variables and not files.
-            weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
+            weights = {name: value.detach().cpu().clone() for name, value in training.network.state_dict().items()}
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower lr.")
     save_file(weights, folder / "model.safetensors")
     return {"epochs": epoch, "best_epoch": best_epoch}
 
 
-def _mean_and_std(images: Images) -> tuple[float, float]:
-    pixels = [images[row][0].double() / 255 for row in range(0, len(images), max(1, len(images) // 1000))]
+def _refit(
+    parts: Mapping[str, Files], model: dict[str, Any], values: Mapping[str, float], epochs: int, folder: Path
+) -> None:
+    """Train on the images for training and validation, and save the weights."""
+    both = [Images(parts[name], model["image_size"], model["mode"]) for name in ("train", "validation")]
+    training = _Training(ConcatDataset(both), model, values)
+    for _ in range(epochs):
+        training.train_epoch()
+    weights = {name: value.cpu() for name, value in training.network.state_dict().items()}
+    save_file(weights, folder / "model.safetensors")
+    model["refitted_rows"] = sum(map(len, both))
+    say_refitted(model["refitted_rows"])
+
+
+class _Training:
+    """A network that is trained on images epoch by epoch.
+
+    Args:
+        images: The images.
+        model: Content of `model.json`; gets their mean and standard deviation.
+        values: Parameters.
+    """
+
+    def __init__(self, images: Dataset[Any], model: dict[str, Any], values: Mapping[str, float]) -> None:
+        torch.manual_seed(model["seed"])
+        self._model, self._count = model, len(images)  # type: ignore[arg-type]
+        model["mean"], model["std"] = _mean_and_std(images)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        network = Network(1 if model["mode"] == "L" else 3, model["channels"], len(model["classes"]))
+        self.network = network.to(self.device)
+        self._optimizer = torch.optim.AdamW(
+            self.network.parameters(), lr=values["lr"], weight_decay=values["weight_decay"])
+        self._loader = DataLoader(images, int(values["batch_size"]), shuffle=True,
+                                  generator=torch.Generator().manual_seed(model["seed"]))
+
+    def train_epoch(self) -> float:
+        """Train one epoch; return the mean loss."""
+        self.network.train()
+        total = 0.0
+        for pixels, target in self._loader:
+            self._optimizer.zero_grad()
+            loss = F.cross_entropy(self.network(scaled(pixels.to(self.device), self._model)), target.to(self.device))
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+            total += loss.item() * len(target)
+        return total / self._count
+
+
+def _mean_and_std(images: Dataset[Any]) -> tuple[float, float]:
+    count = len(images)  # type: ignore[arg-type]
+    pixels = [images[row][0].double() / 255 for row in range(0, count, max(1, count // 1000))]
     flat = torch.cat([image.reshape(-1) for image in pixels])
     return float(flat.mean()), float(flat.std(correction=0)) or 1.0
 

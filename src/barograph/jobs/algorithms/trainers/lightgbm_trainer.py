@@ -22,7 +22,7 @@ from barograph.jobs.algorithms.checkpoints import Checkpoints
 from barograph.jobs.algorithms.contract import run_trainer
 from barograph.jobs.algorithms.parameters import LIGHTGBM
 from barograph.jobs.algorithms.results import say
-from barograph.jobs.algorithms.table_training import Task, finish, prepare
+from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
 ROUNDS = ("num_iterations", "num_boost_round", "num_round", "num_rounds", "n_estimators", "n_iter", "num_iteration",
           "num_tree", "num_trees", "nrounds", "max_iter")
@@ -39,16 +39,21 @@ def train(arguments: Sequence[str]) -> None:
     parameters = {"verbosity": -1, "seed": task.options.seed, **objective, **task.parameters}
     _expect_known(parameters, task)
     categories = [place for place, column in enumerate(task.model["columns"]) if column["kind"] == "category"]
-    data = lightgbm.Dataset(task.train.matrix, task.train.target, feature_name=task.model["feature_names"],
-                            categorical_feature=categories)
+
+    def dataset(part: Part) -> Any:
+        return lightgbm.Dataset(part.matrix, part.target, feature_name=task.model["feature_names"],
+                                categorical_feature=categories)
+
+    data = dataset(task.train)
     validation = lightgbm.Dataset(task.validation.matrix, task.validation.target, reference=data)
     with Checkpoints() as checkpoints:
         booster = _boosted(parameters, data, validation, rounds, stop_after, checkpoints)
     best = booster.best_iteration if stop_after and booster.best_iteration > 0 else booster.current_iteration()
     if stop_after:
         say(f"Best round: {best - 1}.")
-    booster.save_model(task.folders.model / "model.txt", num_iteration=best)
-    finish(task, rounds=best)
+    file = task.folders.model / "model.txt"
+    booster.save_model(file, num_iteration=best)
+    finish(task, lambda part: lightgbm.train(parameters, dataset(part), best).save_model(file), rounds=best)
 
 
 def _boosted(

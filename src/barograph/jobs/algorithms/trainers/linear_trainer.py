@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from barograph.errors import SettingsError
 from barograph.jobs.algorithms.contract import log_step, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
-from barograph.jobs.algorithms.table_training import finish, prepare
+from barograph.jobs.algorithms.table_training import Part, finish, prepare
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -29,13 +29,17 @@ def train(arguments: Sequence[str]) -> None:
     if len(task.classes) > 2 and model.get_params().get("solver") == "liblinear":
         raise SettingsError("The solver liblinear fits one class against the rest, which is no distribution over "
                             f"{len(task.classes)} classes. Use another solver, such as lbfgs.")
-    with fitted(kind):
-        model.fit(task.train.matrix, task.train.target)
-    np.savez(task.folders.model / "model.npz", weight0=np.atleast_2d(model.coef_).T,
-             bias0=np.atleast_1d(model.intercept_))
+
+    def fit(part: Part) -> None:
+        with fitted(kind):
+            model.fit(part.matrix, part.target)
+        np.savez(task.folders.model / "model.npz", weight0=np.atleast_2d(model.coef_).T,
+                 bias0=np.atleast_1d(model.intercept_))
+
+    fit(task.train)
     task.model.update(activation="identity", target_mean=0.0, target_scale=1.0,
                       output=("softmax" if len(task.classes) > 2 else "logistic") if task.classes else "identity")
-    metrics = finish(task)
+    metrics = finish(task, fit)
     log_step(metrics["train"]["loss"], metrics["validation"]["loss"])
 
 

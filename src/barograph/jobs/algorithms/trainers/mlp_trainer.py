@@ -24,7 +24,7 @@ from barograph.jobs.algorithms.contract import log, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
 from barograph.jobs.algorithms.results import say, scores
 from barograph.jobs.algorithms.table_prediction import counted
-from barograph.jobs.algorithms.table_training import Task, finish, prepare
+from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
 _COUNTS = ("n_iter_", "t_", "loss_", "loss_curve_", "best_loss_", "_no_improvement_count")
 _MOMENTS = ("ms", "vs", "velocities")
@@ -39,26 +39,60 @@ def train(arguments: Sequence[str]) -> None:
     if sizes.isdigit():
         task.parameters["hidden_layer_sizes"] = f"({sizes},)"
     kind: Any = MLPClassifier if task.classes else MLPRegressor
-    model = estimator(kind, {"random_state": task.options.seed, **task.parameters})
+    given = {"random_state": task.options.seed, **task.parameters}
+    model = estimator(kind, given)
     if model.solver == "lbfgs" or model.early_stopping:
         raise SettingsError("This trainer trains epoch by epoch: use solver adam or sgd, and not early_stopping, which "
                             "it does itself after n_iter_no_change epochs.")
-    numbers = task.train.target
-    mean, scale = (0.0, 1.0) if task.classes else (float(numbers.mean()), float(numbers.std()) or 1.0)
     with Checkpoints() as checkpoints:
-        best_epoch, losses, (weights, biases) = _best_epoch(task, model, kind, mean, scale, checkpoints)
-    np.savez(task.folders.model / "model.npz", **{f"weight{place}": weight for place, weight in enumerate(weights)},
-             **{f"bias{place}": bias for place, bias in enumerate(biases)})
-    task.model.update(activation=model.activation, output=model.out_activation_, target_mean=mean, target_scale=scale)
-    finish(task, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
+        best_epoch, losses, weights = _best_epoch(task, model, kind, checkpoints)
+    task.model.update(activation=model.activation, output=model.out_activation_)
+    _save(task, task.train, weights)
+
+    def refit(part: Part) -> None:
+        again = estimator(kind, given)
+        for epoch in range(best_epoch):
+            _train_epoch(task, again, kind, part, is_first=not epoch)
+        _save(task, part, (again.coefs_, again.intercepts_))
+
+    finish(task, refit, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
+
+
+def _save(task: Task, part: Part, weights: Weights) -> None:
+    """Save a model that was trained on the rows of `part`."""
+    arrays = {f"{name}{place}": array for name, found in zip(("weight", "bias"), weights, strict=True)
+              for place, array in enumerate(found)}
+    np.savez(task.folders.model / "model.npz", **arrays)
+    mean, scale = _mean_and_scale(task, part)
+    task.model.update(target_mean=mean, target_scale=scale)
+
+
+def _mean_and_scale(task: Task, part: Part) -> tuple[float, float]:
+    """Return what standardizes the target."""
+    return (0.0, 1.0) if task.classes else (float(part.target.mean()), float(part.target.std()) or 1.0)
+
+
+def _target_of(task: Task, part: Part) -> Any:
+    """Return the target as the model learns it."""
+    mean, scale = _mean_and_scale(task, part)
+    return part.target.astype(int) if task.classes else (part.target - mean) / scale
+
+
+def _train_epoch(task: Task, model: Any, kind: Any, part: Part, *, is_first: bool) -> None:
+    with fitted(kind):
+        model.partial_fit(part.matrix, _target_of(task, part), **_classes(task) if is_first else {})
+
+
+def _classes(task: Task) -> dict[str, Any]:
+    """Return the classes as `partial_fit` takes them at first."""
+    return {"classes": range(len(task.classes))} if task.classes else {}
 
 
 def _best_epoch(
-    task: Task, model: Any, kind: Any, mean: float, scale: float, checkpoints: Checkpoints
+    task: Task, model: Any, kind: Any, checkpoints: Checkpoints
 ) -> tuple[int, list[float], Weights]:
     """Train until the validation loss gets no better; return the best epoch, from 1, all losses and its weights."""
-    target = task.train.target.astype(int) if task.classes else (task.train.target - mean) / scale
-    more = {"classes": range(len(task.classes))} if task.classes else {}
+    mean, scale = _mean_and_scale(task, task.train)
     best, best_epoch, stalled = math.inf, 0, 0
     losses: list[float] = []
     weights: Weights = ([], [])
@@ -66,11 +100,10 @@ def _best_epoch(
         facts, arrays = saved
         best, best_epoch, stalled, losses = (facts[name] for name in ("best", "best_epoch", "stalled", "losses"))
         best = math.inf if best is None else best
-        weights = _restored(model, task.train.matrix, target, more, facts, arrays)
+        weights = _restored(model, task.train.matrix, _target_of(task, task.train), _classes(task), facts, arrays)
         say(f"Resumed after {counted(len(losses), 'epoch')}.")
     while len(losses) < model.max_iter and stalled < model.n_iter_no_change:
-        with fitted(kind):
-            model.partial_fit(task.train.matrix, target, **more if not losses else {})
+        _train_epoch(task, model, kind, task.train, is_first=not losses)
         losses.append(float(model.loss_))
         predicted = (model.predict_proba if task.classes else model.predict)(task.validation.matrix)
         loss = scores(task.validation.target, predicted * scale + mean, task.classes)["loss"]

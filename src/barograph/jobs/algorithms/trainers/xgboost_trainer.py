@@ -22,8 +22,9 @@ import xgboost
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.boosting import objective_of, rounds_of
 from barograph.jobs.algorithms.checkpoints import Checkpoints
-from barograph.jobs.algorithms.contract import run_trainer
+from barograph.jobs.algorithms.contract import options, run_trainer
 from barograph.jobs.algorithms.parameters import XGBOOST
+from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import say
 from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
@@ -50,13 +51,15 @@ def train(arguments: Sequence[str]) -> None:
         rounds = booster.best_iteration + 1
         say(f"Best round: {rounds - 1}.")
         booster = first_rounds(booster, rounds, parameters, data["train"])
-    booster.save_model(task.folders.model / "model.ubj")
-    finish(task, rounds=rounds)
+    file = task.folders.model / "model.ubj"
+    booster.save_model(file)
+    finish(task, lambda part: xgboost.train(dict(parameters), _matrix(task, part), rounds).save_model(file),
+           rounds=rounds)
 
 
 def is_linear(arguments: Sequence[str]) -> bool:
     """Return whether the arguments ask for XGBoost's linear booster."""
-    return any(word in (LINEAR, f"--booster={LINEAR}") for word in arguments)
+    return options(algorithm_named("xgboost"), arguments).parameters.get("booster") == LINEAR
 
 
 def parameters_of(task: Task, general: Mapping[str, Any]) -> dict[str, Any]:

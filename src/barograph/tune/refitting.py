@@ -1,0 +1,78 @@
+"""Trains the best trial of a built-in algorithm again, on the rows for validation as well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from barograph.errors import NotARun, StoreError, TuneError
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job_report import JobView
+from barograph.jobs.state import JobState, Phase
+from barograph.jobs.submitting import submit
+from barograph.runs.reading.reader import RunReader
+from barograph.tune.autotune import OPTION
+from barograph.tune.metric_values import MetricValues
+from barograph.tune.study import Study
+from barograph.tune.trial import Refitted
+from barograph.tune.trial_job import Submit, adopted, submitted
+from barograph.tune.trial_plan import TrialPlan
+
+ROWS = "refitted_rows"
+"""Metric with the number of rows that the built-in algorithms refitted a model on."""
+_LOOK_SECS = 0.5
+
+
+def refit(
+    study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
+    submit: Submit = submit, ensure: Callable[[JobsHome], object] = ensure_controller,
+) -> Refitted:
+    """Train the best trial again, with the option `refit` of its algorithm; a job that exists already is used.
+
+    Args:
+        study: The study, which is over.
+        plan: How its trials are trained.
+        home: Directory of the jobs.
+        wait: Lets some seconds pass.
+        submit: Submits a job.
+        ensure: Starts the controller of the jobs if there is none.
+
+    Raises:
+        TuneError: The job failed, or no trial has finished.
+        JobRefused: The job has problems.
+        RunError: The job cannot be read.
+    """
+    best = study.best
+    name = f"{best.job}-refit"
+    spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})
+    view = adopted(home, name) or submitted(spec, plan, home, submit)
+    ended = _end_of(view, lambda: ensure(home), wait)
+    if ended.phase is not Phase.FINISHED:
+        raise TuneError(f"The model was not refitted on all rows. The job {name} {ended.phase}: {ended.reason}")
+    return Refitted(best.number, name, _rows_of(view))
+
+
+def _rows_of(view: JobView) -> int:
+    try:
+        found = MetricValues(view, [ROWS], {}).read(RunReader(view.store))
+    except NotARun:  # the job was not recorded
+        return 0
+    return int(found[ROWS].last) if ROWS in found else 0
+
+
+def _end_of(view: JobView, ensure: Callable[[], object], wait: Callable[[float], object]) -> JobState:
+    """Wait for the end of a job."""
+    ensure_at = 0.0
+    while True:
+        try:
+            state = view.refresh()
+        except StoreError:
+            pass  # unreachable: again at the next turn
+        else:
+            if state.phase.is_over:
+                return state
+        if time.monotonic() >= ensure_at:
+            ensure_at = time.monotonic() + ENSURE_SECS
+            ensure()
+        wait(_LOOK_SECS)

@@ -1,0 +1,108 @@
+"""The model of a study of a built-in algorithm: the best trial, trained again on all rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import TuneError
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.submission import Submission, write_submission
+from barograph.jobs.submitting import Submitted
+from barograph.store.urls import store_from_url
+from barograph.tune.autotune import refits
+from barograph.tune.overview import best_trial
+from barograph.tune.refitting import refit
+from barograph.tune.study import Study
+from barograph.tune.trial import Refitted
+from barograph.tune.trial_plan import TrialPlan
+
+JOB = JobSpec(algorithm="xgboost", target="price", data={"train": "houses.csv"})
+
+
+def never(secs: float) -> None:
+    raise AssertionError("nothing is to be waited for")
+
+
+class Jobs:
+    """Jobs that end at once."""
+
+    def __init__(self, folder: Path, phase: str = "finished", reason: str = "") -> None:
+        self.home, self.specs = JobsHome(folder / "home"), list[JobSpec]()
+        self._phase, self._reason = phase, reason
+
+    def submit(self, spec: JobSpec, *, to: str, home: JobsHome) -> Submitted:
+        self.specs.append(spec)
+        store = store_from_url(to)
+        write_submission(store, Submission(spec.name, spec))
+        log = EventLog(store, EVENTS)
+        log.append("submitted")
+        log.append("over", phase=self._phase, reason=self._reason)
+        home.add(JobRecord(spec.name, to, time.time_ns(), "local"), {})
+        return Submitted(spec.name, store)
+
+
+def study_of(folder: Path) -> tuple[Study, TrialPlan]:
+    plan = TrialPlan("houses", JOB, (folder / "runs").as_uri(), refit=True)
+    study = Study.create(folder / "study", {"eta": [0.1, 0.2]}, strategy="grid", minimize="loss", trials=2,
+                         details=plan.to_json())
+    while trial := study.ask(job=plan.job_names):
+        study.tell(trial, trial.parameters["eta"])  # type: ignore[arg-type]
+    return study, plan
+
+
+def test_the_best_trial_is_trained_again_once(tmp_path: Path) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path)
+    for _ in range(2):  # as after a kill of the tuner
+        study.set_refitted(refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never))
+    best = study.best.job
+    assert [spec.name for spec in jobs.specs] == [f"{best}-refit"]
+    assert jobs.specs[0].hyperparameters == {"eta": "0.1", "refit": "yes"}
+    reopened = Study.open(tmp_path / "study")
+    assert reopened.about()[-1] == f"The model of trial {study.best.number} was refitted on all rows ({best}-refit)."
+    assert reopened.refitted == Refitted(study.best.number, f"{best}-refit", 0)
+    assert best_trial(reopened, reopened.best).model == f"barograph wait {best}-refit --model DIR"
+
+
+def test_a_better_trial_needs_another_model(tmp_path: Path) -> None:
+    study, _ = study_of(tmp_path)
+    study.set_refitted(Refitted(study.best.number, "houses-000-refit", 442))
+    study.add({"eta": 0.1}, 0.01)
+    assert study.refitted is None
+    assert best_trial(study, study.best).model == ""
+
+
+def test_a_refit_that_fails_names_its_job_and_the_reason(tmp_path: Path) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path, "failed", "out of memory")
+    with pytest.raises(TuneError, match=rf"The job {study.best.job}-refit failed: out of memory"):
+        refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never)
+
+
+@pytest.mark.parametrize(("options", "spec", "expected"), [
+    ({"minimize": ["loss"]}, JOB, True),
+    ({"minimize": ["loss"], "refit": False}, JOB, False),
+    ({"minimize": ["loss"], "maximize": ["auc"]}, JOB, False),
+    ({"minimize": ["loss"]}, replace(JOB, data={"train": "a.csv", "val": "b.csv"}), False),
+    ({"minimize": ["loss"], "refit": True}, replace(JOB, data={"train": "a.csv", "val": "b.csv"}), True),
+    ({"minimize": ["loss"]}, replace(JOB, hyperparameters={"refit": "yes"}), False),
+    ({"minimize": ["loss"]}, JobSpec(("train.py",)), False),
+])
+def test_rows_for_validation_are_used_unless_the_user_chose_them(options: Any, spec: JobSpec, expected: bool) -> None:
+    assert refits(options, spec) is expected
+
+
+@pytest.mark.parametrize(("options", "spec", "message"), [
+    ({"minimize": ["loss"], "refit": True}, JobSpec(("train.py",)), "a script decides itself"),
+    ({"minimize": ["loss"], "maximize": ["auc"], "refit": True}, JOB, "no single best trial"),
+])
+def test_a_refit_that_makes_no_sense_is_refused(options: Any, spec: JobSpec, message: str) -> None:
+    with pytest.raises(TuneError, match=message):
+        refits(options, spec)
