@@ -127,6 +127,13 @@ class Agent:
         """
         port = free_ports(_PORTS)
         self._begin(port)
+        self._heartbeat.start()
+        try:
+            return self._run_to_the_end(port)
+        finally:
+            self._heartbeat.close()
+
+    def _run_to_the_end(self, port: int) -> Ended:
         ended = self._to_the_end(port)
         ended = replace(ended, reason=self._secrets.hide(ended.reason))
         with contextlib.suppress(StoreFull):
