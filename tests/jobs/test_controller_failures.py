@@ -451,6 +451,17 @@ def test_the_heartbeat_of_an_instance_on_another_machine_is_read_every_few_secon
     assert 1 <= len([name for name in read if name.endswith(NOW)]) <= 3
 
 
+def test_a_job_that_was_asked_to_stop_is_shown_as_stopping_until_it_has_ended(make: Callable[..., Place]) -> None:
+    place = make()
+    place.engine.ignore = True
+    doing("training")(place)
+    assert JobView("digits", place.store).report().doing == "training"
+    place.stop()
+    place.turn()
+    report = JobView("digits", place.store).report()
+    assert (report.doing, status_of(report)[0]) == ("stopping", "stopping")
+
+
 @pytest.mark.parametrize("kind", ["downloading", "training", "uploading"])
 def test_an_agent_that_is_frozen_is_lost_after_five_minutes_and_killed(kind: str, make: Callable[..., Place]) -> None:
     place = make()

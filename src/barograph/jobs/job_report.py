@@ -43,7 +43,7 @@ class JobReport:
         url: Its store, which is also that of its run.
         phase: What it is doing, or how it ended; None if it cannot be read.
         doing: What its first instance is doing: "starting", "preparing", "downloading", "training",
-            "uploading"; "" if none runs. Of a job that cannot be read: "damaged" or "unreadable".
+            "uploading", "stopping"; "" if none runs. Of a job that cannot be read: "damaged" or "unreadable".
         reason: Why it waits, or why it ended; why it cannot be read.
         command: What it runs.
         engine: Where.
@@ -146,7 +146,7 @@ class JobView:
         workers = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(workers, key=lambda worker: worker.step, default=None)
-        doing = self._what_it_does() if runs else ""
+        doing = "stopping" if state.phase is Phase.STOPPING else self._what_it_does() if runs else ""
         heartbeat = self._heartbeat() if runs else {}
         downloads = doing == "downloading"
         return JobReport(
