@@ -203,3 +203,11 @@ def s3_environment(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def s3_url(s3_environment: str, request: pytest.FixtureRequest) -> str:
     """A prefix in the bucket that no other test uses."""
     return f"{s3_environment}/{request.node.name}-{time.monotonic_ns()}"
+
+
+@pytest.fixture(scope="module")
+def joined_cluster() -> Callable[[int], Any]:
+    """`local_ray.joined_cluster`. Workers of a cluster import the tests' modules, and cannot import that one."""
+    from local_ray import joined_cluster  # loaded here: few tests need Ray
+
+    return joined_cluster

@@ -1,6 +1,6 @@
 """`python -m barograph` is the command `barograph`."""
 
-from barograph.cli.main import main
+from barograph.cli.entry import main
 
 if __name__ == "__main__":
     main()

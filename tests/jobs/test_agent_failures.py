@@ -271,6 +271,22 @@ def test_the_engine_of_this_machine_says_that_its_signal_is_no_notice(tmp_path: 
 # Being asked to end, as by `barograph stop`.
 
 
+def test_an_instance_ends_when_the_engine_cannot_signal_it_but_shares_its_directory(place: Place) -> None:
+    ended = place.shell(f"touch $SM_MODEL_DIR/../{ASKED}; exec sleep 600")
+    assert ended == Ended(Outcome.INTERRUPTED, -15, "It was asked to end.", announced=False)
+
+
+def test_an_instance_on_another_machine_is_asked_through_its_directory_and_keeps_it(tmp_path: Path) -> None:
+    engine, process = LocalEngine(JobsHome(tmp_path / "home"), cores=1), LocalProcess(Command(("sleep", "600")))
+    handle = {**asdict(process_now(process.pid)), "host": "elsewhere", "mark": "digits", "work": str(tmp_path)}
+    for ask in (engine.ask_to_end, engine.kill):
+        ask(handle)
+        assert (process.poll(), (tmp_path / ASKED).exists()) == (None, True)
+        (tmp_path / ASKED).unlink()
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.parametrize(("event", "code", "outcome"), [
     ("ready", None, Outcome.INTERRUPTED), ("downloading", None, Outcome.INTERRUPTED),
     ("preparing", None, Outcome.INTERRUPTED), ("training", -15, Outcome.INTERRUPTED),

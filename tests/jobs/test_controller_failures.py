@@ -168,6 +168,8 @@ class Place:
         EventLog(self.store, EVENTS, clock=self._clock.unix).append("submitted")
         self.home.add(self.record, {"LR": "1"})
         self.engine = Instances()
+        self.hearts: dict[int, Heartbeat] = {}
+        self.frozen: set[int] = set()
         self.job = self.controller()
 
     def controller(self) -> ManagedJob:
@@ -176,10 +178,20 @@ class Place:
     def turn(self, secs: float = 1.0, *, turns: int = 4) -> JobState:
         """Let the controller do all that is due, and time pass. A store that fails is tried again, as it does it."""
         for _ in range(turns):
+            self.beat()
             with contextlib.suppress(StoreError):
                 self.job.turn(may_start=True)
         self.manual.advance(secs)
         return self.job.state
+
+    def beat(self) -> None:
+        """Have the agents that the engine sees, and that are not frozen, send a heartbeat."""
+        for number in self.engine.alive.keys() - self.frozen:
+            order = self.engine.started[number]
+            heart = self.hearts.setdefault(number, Heartbeat(
+                self.store, order.attempt, order.index, clock=self.manual.monotonic))
+            with contextlib.suppress(StoreError):
+                heart.beat()
 
     def stop(self) -> None:
         request_stop(JobView("digits", self.store), "requested by the user")
@@ -205,6 +217,18 @@ class Place:
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Place]:
     return lambda **entries: Place(tmp_path, **entries)
+
+
+def names_that_are_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the name of each object that is read from now on is added."""
+    read, get = list[str](), Flaky.get
+
+    def noted(self: Flaky, name: str) -> memoryview:
+        read.append(name)
+        return get(self, name)
+
+    monkeypatch.setattr(Flaky, "get", noted)
+    return read
 
 
 # A store that fails.
@@ -383,19 +407,23 @@ def test_an_instance_that_was_there_for_a_while_is_lost(
     assert (place.turn().interruptions, place.job.state.failures) == (1, 0)
 
 
+def elsewhere(place: Place) -> EventLog:
+    """Let the instance run on another machine, where the controller cannot see it; return the log of its agent."""
+    place.engine.host = "elsewhere"
+    place.turn()
+    place.engine.say(0, "training")
+    return place.engine.alive.pop(0)
+
+
 def test_an_instance_on_another_machine_is_not_started_again_while_its_agent_sends_heartbeats(
     make: Callable[..., Place]
 ) -> None:
     place = make()
-    place.engine.host = "elsewhere"
-    place.turn()
-    place.engine.say(0, "training")
-    agent = place.engine.alive.pop(0)  # a controller of this machine cannot see it
+    agent = elsewhere(place)
     place.job = place.controller()
-    beats = Heartbeat(place.store, 0, 0, clock=place.manual.monotonic)
-    for _ in range(10):
-        beats.beat()
-        place.turn(100.0)
+    for _ in range(100):
+        place.hearts[0].beat()
+        place.turn(10.0, turns=1)
     assert (len(place.engine.started), place.job.state.interruptions) == (1, 0)
     agent.append("ended", outcome="finished", exit_code=0, reason="")
     place.turn()
@@ -406,20 +434,98 @@ def test_an_instance_on_another_machine_is_lost_two_minutes_after_its_last_heart
     make: Callable[..., Place]
 ) -> None:
     place = make()
-    place.engine.host = "elsewhere"
+    elsewhere(place)
+    for _ in range(24):
+        assert place.turn(5.0, turns=1).interruptions == 0
+    assert place.turn(5.0).interruptions == 1
+
+
+def test_the_heartbeat_of_an_instance_on_another_machine_is_read_every_few_seconds(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    elsewhere(place)
+    read = names_that_are_read(monkeypatch)
+    for _ in range(100):
+        place.turn(0.1, turns=1)
+    assert 1 <= len([name for name in read if name.endswith(NOW)]) <= 3
+
+
+def test_a_job_that_was_asked_to_stop_is_shown_as_stopping_until_it_has_ended(make: Callable[..., Place]) -> None:
+    place = make()
+    place.engine.ignore = True
+    doing("training")(place)
+    assert JobView("digits", place.store).report().doing == "training"
+    place.stop()
     place.turn()
-    place.engine.say(0, "training")
-    Heartbeat(place.store, 0, 0, clock=place.manual.monotonic).beat()
-    place.engine.alive.clear()
-    place.turn(119.0)
-    assert place.turn(2.0).interruptions == 0
+    report = JobView("digits", place.store).report()
+    assert (report.doing, status_of(report)[0]) == ("stopping", "stopping")
+
+
+@pytest.mark.parametrize("kind", ["downloading", "training", "uploading"])
+def test_an_agent_that_is_frozen_is_lost_after_five_minutes_and_killed(kind: str, make: Callable[..., Place]) -> None:
+    place = make()
+    doing(kind)(place)
+    place.frozen.add(0)
+    for _ in range(60):
+        assert place.turn(5.0).interruptions == 0
+    place.turn(5.0)
     assert place.turn().interruptions == 1
+    assert (list(place.engine.alive), [order.attempt for order in place.engine.started]) == ([1], [0, 1])
+    requeued = [event.data for event in EventLog(place.store, EVENTS).new() if event.kind == "requeued"]
+    assert requeued == [{"cause": "lost", "reason": "The instance was lost. Its agent was silent for 5 min 2 s and was "
+                                                    "killed."}]
 
 
-@pytest.mark.parametrize(("kind", "age_secs", "reason"), [
-    ("training", 95.0, "Its agent has not reported for 1 min 35 s: it is frozen, or cannot reach the store. "
-                       "It may continue; barograph stop ends it."),
-    ("training", 20.0, ""), ("uploading", 95.0, ""),
+def test_a_frozen_agent_is_killed_before_its_peers_have_saved(make: Callable[..., Place]) -> None:
+    place = make(instances=2)
+    place.engine.ignore = True
+    doing("training")(place)
+    place.frozen.add(0)
+    for _ in range(62):
+        place.turn(5.0)
+    assert (place.job.state.phase, list(place.engine.alive)) == (Phase.STOPPING, [1])
+
+
+def asleep(place: Place) -> None:
+    """The machine of the controller was suspended."""
+    place.manual.advance(36_000.0)
+
+
+def cut_off(place: Place) -> None:
+    """The store was unreachable for everybody."""
+    place.store.is_down = True
+    for _ in range(200):
+        place.turn(5.0)
+    place.store.is_down = False
+
+
+def replaced(place: Place) -> None:
+    """The controller was killed, and the next command came late."""
+    place.manual.advance(36_000.0)
+    place.job = place.controller()
+
+
+@pytest.mark.parametrize("blindness", [asleep, cut_off, replaced], ids=lambda blindness: blindness.__name__)
+def test_no_agent_is_lost_because_the_controller_did_not_look(
+    make: Callable[..., Place], blindness: Callable[[Place], None]
+) -> None:
+    place = make()
+    doing("training")(place)
+    place.frozen.add(0)
+    blindness(place)
+    assert place.turn(5.0).interruptions == 0
+    place.frozen.clear()
+    for _ in range(100):
+        place.turn(5.0)
+    assert (len(place.engine.started), place.job.state.interruptions) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["training", "uploading"])
+@pytest.mark.parametrize(("age_secs", "reason"), [
+    (95.0, "Its agent has not reported for 1 min 35 s: it is frozen, or cannot reach the store. "
+           "After 5 min 0 s, the instance is replaced."),
+    (20.0, ""),
 ])
 def test_an_agent_that_is_frozen_is_noticed(
     kind: str, age_secs: float, reason: str, make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
@@ -466,9 +572,7 @@ def test_a_cluster_without_capacity_for_an_hour_is_waited_for(make: Callable[...
 def test_a_job_behind_others_is_looked_at_once_a_second_and_at_once_when_it_is_its_turn(
     make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, read = make(), list[str]()
-    get = Flaky.get
-    monkeypatch.setattr(Flaky, "get", lambda self, name: read.append(name) or get(self, name))
+    place, read = make(), names_that_are_read(monkeypatch)
     assert place.job.turn(may_start=False)
     read.clear()
     for _ in range(9):

@@ -155,9 +155,10 @@ def test_too_many_files_are_refused(folder: Path, with_git: bool, monkeypatch: p
     monkeypatch.setattr(code, "MOST_FILES", 3)
     if with_git:
         new_repository(folder)
+    (folder / "data").mkdir()
     for name in "abc":
-        (folder / f"{name}.py").write_text("x")
-    with pytest.raises(JobRefused, match=r"^The code is too much to send: more than 3 files\. Submit from"):
+        (folder / "data" / f"{name}.py").write_text("x")
+    with pytest.raises(JobRefused, match=r'^The code is too much to send: more than 3 files, most of it "data"\. Pass'):
         pack(folder, secrets=Secrets())
 
 
@@ -178,9 +179,11 @@ def test_runs_and_jobs_do_not_count(
 
 def test_too_many_bytes_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "MOST_BYTES", 2 * 2**20)
+    (folder / "data").mkdir()
     for name in "abc":
-        (folder / f"{name}.py").write_text("x" * 2**20)
-    with pytest.raises(JobRefused, match=r"too much to send: more than 2 MiB\."):
+        (folder / f"{name}.py").write_text("x" * 2**18)
+        (folder / "data" / f"{name}.py").write_text("x" * 2**20)
+    with pytest.raises(JobRefused, match=r'too much to send: more than 2 MiB, most of it "data"\. Pass data with'):
         pack(folder, secrets=Secrets())
 
 

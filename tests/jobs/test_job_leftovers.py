@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import DamagedChunk, JobRefused, StoreFull
+from barograph.errors import DamagedChunk, JobRefused, StoreFull, StoreUnavailable
 from barograph.jobs.controller import Controller
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.engines.engine import Handle, Order
@@ -26,6 +26,8 @@ from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import submit
 from barograph.machine.marked import marked_processes
 from barograph.model.clock import ManualClock
+from barograph.store.base import Store
+from barograph.store.failures import NO_BUCKET
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
@@ -229,6 +231,40 @@ def test_a_killed_submission_takes_nothing_of_others_with_it(
     with noted_submission(home, "other", other.store, "another-run"):
         pass
     assert (files(home.path), files(home.path.parent / "barograph-runs")) == before
+
+
+@pytest.mark.parametrize("unreachable", ["digits", "other"])
+def test_a_store_that_is_unreachable_keeps_nothing_of_other_submissions(
+    home: JobsHome, killed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, unreachable: str
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(home.path))
+    for name in ("digits", "other"):
+        killed(name)
+    ended(home)
+
+    def store(url: str) -> Store:
+        if url.endswith(unreachable):
+            raise StoreUnavailable("The store cannot be reached.")
+        return store_from_url(url)
+
+    monkeypatch.setattr("barograph.jobs.leftovers.store_from_url", store)
+    with pytest.raises(StoreUnavailable):
+        remove_leftovers(home)
+    (left,) = (home.path / "submitting").iterdir()
+    assert json.loads(left.read_bytes())["name"] == unreachable
+
+
+def test_a_submission_to_a_missing_bucket_leaves_nothing(home: JobsHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(home.path))
+
+    def missing(*_: object) -> None:
+        raise StoreUnavailable(f"{NO_BUCKET} (get job/spec.json in s3://bucket)")
+
+    monkeypatch.setattr("barograph.jobs.submitting.write_submission", missing)
+    monkeypatch.setattr("barograph.jobs.leftovers.read_submission", missing)
+    with pytest.raises(StoreUnavailable):
+        submit(JobSpec(("train.py",), name="digits"))
+    assert files(home.path) == []
 
 
 def test_a_refused_submission_leaves_nothing(home: JobsHome, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,9 @@ def test_checkpoints_of_a_script_are_there_again(store, tmp_path) -> None:
     ("Traceback (most recent call last):\n  File x\ntorch.cuda.OutOfMemoryError: CUDA\nlater\n",
      "torch.cuda.OutOfMemoryError: CUDA"),
     ("one\nfit.sh: line 3: foo: command not found\n\n", "fit.sh: line 3: foo: command not found"),
+    ("dd: error writing 'big': No space left on device\n30+0 records out\n31 MB copied, 0.2 s\n",
+     "dd: error writing 'big': No space left on device"),
+    ("dd: No space left on device\nTraceback (most recent call last):\n  File x\nKeyError: 'lr'\n", "KeyError: 'lr'"),
     ("", ""),
 ])
 def test_the_last_error_is_the_reason(output: str, wanted: str) -> None:

@@ -512,6 +512,18 @@ def test_a_cluster_that_nobody_runs_is_not_waited_for() -> None:
         link.close()
 
 
+@pytest.mark.parametrize(("address", "where"), [
+    ("127.0.0.1:1", "at 127.0.0.1:1 (RAY_ADDRESS)"), ("", "on this machine"),
+])
+def test_a_cluster_that_does_not_respond_is_named(address: str, where: str) -> None:
+    link = RayLink(address)
+    try:
+        assert link.nodes(0.0, "") == \
+            f"The Ray cluster {where} does not respond within 0 s. Check that its head runs."
+    finally:
+        link.close(at_once=True)
+
+
 def test_a_cluster_that_demands_a_token_says_so_at_once(tmp_path: Path) -> None:
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))

@@ -165,6 +165,12 @@ def test_a_job_that_never_gets_on_does_not_finish() -> None:
     assert json.loads(json.dumps(none.to_json(), allow_nan=False))["lost_percent"] is None
 
 
+def test_a_forecast_says_why_jobs_do_not_finish() -> None:
+    found = simulate(job(max_wait_secs=1800.0), [Trace(DAY)], ONE_HOUR)
+    assert found.lines == ["0% of 1 simulation finished",
+                           "the others, mostly: Stopped: it reached max-wait (30 min 0 s); raise it to wait longer."]
+
+
 def test_prices_of_the_job_count_where_the_trace_has_none() -> None:
     spot = job(spot=True, price=2.0, spot_price=0.5)
     found = simulate(spot, [Trace(DAY)], Training(3500.0, start_secs=100.0, checkpoint_secs=0.0))

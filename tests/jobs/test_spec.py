@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import SettingsError, UnknownName
+from barograph.jobs.job import Job
 from barograph.jobs.spec import JobSpec, spec_from_file, spec_from_json, spec_from_options
 
 
@@ -18,11 +19,16 @@ def test_a_job_comes_back_from_its_json() -> None:
     assert math.isnan(back.spot_price)
 
 
+def test_a_command_in_python_is_a_list_too() -> None:
+    with pytest.raises(SettingsError, match=r"command is 'train\.py'; it must be a list of strings"):
+        Job("train.py")
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({}, "A job needs something to run: a script, or --algorithm NAME."),
     ({"command": ["a.py"], "algorithm": "xgboost"},
      "A job has two things to run: a command and an algorithm. Remove one."),
-    ({"command": "train.py"}, "command is 'train.py'; it must be a list of strings."),
+    ({"command": "train.py 3"}, "command is 'train.py 3'; it must be a list of strings, such as ['train.py', '3']."),
     ({"command": ["a"], "instances": 0}, "instances is 0; it must be an integer, at least 1."),
     ({"command": ["a"], "cpus": -1}, "cpus is -1; it must be a number above 0."),
     ({"command": ["a"], "spot": "yes"}, "spot is 'yes'; it must be true or false."),

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from barograph.errors import BarographError
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.machine.marked import kill_marked, marked_processes, program_of
 from barograph.store.urls import store_from_url
+from journeys.conftest import Ended
 
 TRAIN = """
 import os, sys, time
@@ -41,8 +42,8 @@ def jobs(desk: Any) -> Any:
     return desk
 
 
-def submit(desk: Any, *words: str | Path) -> str:
-    ended = desk.end(desk.start("barograph", "submit", *words))
+def submit(desk: Any, *words: str | Path, prefix: Sequence[str] = ()) -> str:
+    ended: Ended = desk.end(desk.start(*prefix, "barograph", "submit", *words))
     assert ended.code == 0, ended.err
     return ended.text.strip()
 
@@ -158,14 +159,25 @@ def test_an_instance_that_is_killed_is_replaced_and_the_training_goes_on_where_i
     assert losses[0] == losses[1]
 
 
-def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> None:
-    jobs.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
+def without_controller(desk: Any, *prefix: str) -> str:
+    """Submit a job that runs until the file `hold` is gone, and kill its controller once it runs; return its name.
+
+    Args:
+        desk: Gets the file `starts`, with a word for each start of the script.
+        prefix: Program that runs the command.
+    """
+    desk.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
                           "while os.path.exists(sys.argv[2]):\n    time.sleep(0.05)\n")
-    jobs.write("hold", "")
-    name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
-    jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
-    (controller,) = jobs.wait_until(lambda: found if len(found := controllers(jobs)) == 1 else (), "there is one")
+    desk.write("hold", "")
+    name = submit(desk, "slow.py", desk.folder / "starts", desk.folder / "hold", prefix=prefix)
+    desk.wait_until((desk.folder / "starts").exists, "the script has started")
+    (controller,) = desk.wait_until(lambda: found if len(found := controllers(desk)) == 1 else (), "there is one")
     os.kill(controller, signal.SIGKILL)
+    return name
+
+
+def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> None:
+    name = without_controller(jobs)
     assert report(jobs, name)["phase"] == "running"
     (jobs.folder / "hold").unlink()
     assert wait(jobs, name)[0] == 0
@@ -175,13 +187,7 @@ def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> N
 
 def test_jobs_of_a_killed_controller_are_adopted(jobs: Any) -> None:
     assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == "No open jobs.\n"
-    jobs.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
-                          "while os.path.exists(sys.argv[2]):\n    time.sleep(0.05)\n")
-    jobs.write("hold", "")
-    name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
-    jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
-    (controller,) = jobs.wait_until(lambda: found if len(found := controllers(jobs)) == 1 else (), "there is one")
-    os.kill(controller, signal.SIGKILL)
+    name = without_controller(jobs)
     assert jobs.end(jobs.start("barograph", "jobs", "adopt")).text == f"A new controller manages 1 job: {name}\n"
     jobs.wait_until(lambda: controllers(jobs), "it runs")
     (jobs.folder / "hold").unlink()
@@ -189,6 +195,18 @@ def test_jobs_of_a_killed_controller_are_adopted(jobs: Any) -> None:
     assert (jobs.folder / "starts").read_text() == "started "
     wrong = jobs.end(jobs.start("barograph", "jobs", name))
     assert (wrong.code, f'"{name}" is not "adopt". To show a job:' in " ".join(wrong.err.split())) == (2, True)
+
+
+def test_a_job_on_a_machine_that_shares_the_directory_is_stopped_from_another_one(jobs: Any) -> None:
+    elsewhere = ("unshare", "--uts", "--map-root-user", "sh", "-c", 'hostname elsewhere && exec "$0" "$@"')
+    if jobs.end(jobs.start(*elsewhere, "true")).code:
+        pytest.skip("this machine has no namespaces for host names")
+    name = without_controller(jobs, *elsewhere)
+    assert agents(jobs, name)[0]["host"] == "elsewhere"
+    assert jobs.end(jobs.start("barograph", "stop", name)).code == 0
+    code, stopped = wait(jobs, name)
+    assert (code, stopped["phase"], stopped["reason"]) == (79, "stopped", "Stopped: requested by the user.")
+    jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
 
 
 def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_run(jobs: Any) -> None:

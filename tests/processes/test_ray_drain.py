@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import ray
@@ -17,16 +18,10 @@ from barograph.processes.ray_drain import RayNode, drain_of, node_from, this_nod
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
+def cluster(joined_cluster: Any) -> Iterator[None]:
     """A small cluster on this machine, which this process has joined."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        ray.init(address="local", num_cpus=1, include_dashboard=False, object_store_memory=100 * 2**20,
-                 log_to_driver=False, logging_level="ERROR")
-        try:
-            yield
-        finally:
-            ray.shutdown()
+    with joined_cluster(cpus=1):
+        yield
 
 
 class Resident:

@@ -33,14 +33,10 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
+def cluster(joined_cluster: Any) -> Iterator[None]:
     """A small cluster on this machine, which this process has joined."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20,
-             log_to_driver=False, logging_level="ERROR")
-    try:
+    with joined_cluster(cpus=2):
         yield
-    finally:
-        ray.shutdown()
 
 
 def first_line(process: RayProcess) -> bytes:

@@ -113,3 +113,11 @@ def test_a_server_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPat
 def test_loading_the_room_loads_no_arrow() -> None:
     code = "import sys, barograph.store.urls; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=600).returncode == 0
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:9000", "", "http://", "ftp://localhost", "http://local host"])
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
+def test_an_endpoint_that_is_no_url_is_refused(name: str, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, endpoint)
+    with pytest.raises(SettingsError, match=f'{name} is "{endpoint}"; it must be a URL such as http://localhost:9000'):
+        store_from_url("s3://bucket/prefix")

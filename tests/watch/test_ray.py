@@ -36,14 +36,10 @@ STEPS = [StepView.of(step, {LOSS: 2.0 if step >= 5 else 0.5}) for step in range(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def address() -> Iterator[str]:
+def address(joined_cluster: Any) -> Iterator[str]:
     """The address of a small cluster on this machine, which this process has joined."""
-    context = ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20,
-                       log_to_driver=False, logging_level="ERROR")
-    try:
+    with joined_cluster(cpus=2) as context:
         yield str(context.address_info["gcs_address"])
-    finally:
-        ray.shutdown()
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from barograph.watch.lasting_stream import silence
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
-EXIT_INTERRUPTED = 130
 EXIT_ERROR = 2
 """Exit code after one of our errors: an invalid path, name or setting, or an unreachable store."""
 
@@ -127,12 +126,10 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: Arguments after the program's name; None: those of this process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["submit"] and not _SHOWS.intersection(arguments):
-        _announce_job()
     try:
+        if arguments[:1] == ["submit"] and not _SHOWS.intersection(arguments):
+            _announce_job()
         application(_loaded_for(arguments))(arguments, prog_name="barograph")
-    except KeyboardInterrupt:  # while the command was loaded: afterwards, Typer or the command takes it
-        sys.exit(EXIT_INTERRUPTED)
     except BarographError as error:
         print(f"barograph: {shown_lines(str(error))}", file=sys.stderr)
         sys.exit(EXIT_ERROR)

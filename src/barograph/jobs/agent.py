@@ -8,7 +8,6 @@ Whatever happens, its last event says how the instance ended.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import signal
@@ -43,7 +42,7 @@ from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_limits import InstanceLimits
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
-from barograph.jobs.last_error import last_error
+from barograph.jobs.last_error import DISK_FULL, last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
 from barograph.jobs.patience import Patience, full_reason
@@ -81,7 +80,6 @@ _REACH_SECS = 20.0
 """How long an instance tries to reach the store when it begins. With three attempts, a job fails after two minutes."""
 _MOST_UPLOADS = 5
 """Tries to store checkpoints that something still writes after the end of the script."""
-_DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 class Agent:
@@ -127,6 +125,13 @@ class Agent:
         """
         port = free_ports(_PORTS)
         self._begin(port)
+        self._heartbeat.start()
+        try:
+            return self._run_to_the_end(port)
+        finally:
+            self._heartbeat.close()
+
+    def _run_to_the_end(self, port: int) -> Ended:
         ended = self._to_the_end(port)
         ended = replace(ended, reason=self._secrets.hide(ended.reason))
         with contextlib.suppress(StoreFull):
@@ -369,7 +374,7 @@ class Agent:
         if trained.code == 0:
             return Ended(Outcome.FINISHED, 0)
         why = failure_of(self._layout) or going_on.failure() or last_error(trained.tail)
-        if _DISK_FULL in why:
+        if DISK_FULL in why:
             why = f"{why.rstrip('.')}. The disk of the instance is full: free some space, or write less."
         why = f": {why}" if why else "."
         return Ended(Outcome.SCRIPT, trained.code, f"The script {ended_reason(trained.code)}{why}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,7 @@ class _Chosen:
     def __init__(self, directory: Path, notes: list[str]) -> None:
         self._directory, self._notes = directory, notes
         self._room = MOST_BYTES
+        self._bytes: Counter[str] = Counter()
         self.names: list[str] = []
 
     def add(self, name: str, most_bytes: int) -> None:
@@ -134,11 +136,13 @@ class _Chosen:
                                "--data.")
             return
         self._room -= status.st_size
+        self._bytes[name.partition("/")[0]] += status.st_size
         self.names.append(name)
         if len(self.names) > MOST_FILES:
-            raise _too_much(f"more than {MOST_FILES:,} files", self._directory)
+            tops = Counter(name.partition("/")[0] for name in self.names)
+            raise _too_much(f"more than {MOST_FILES:,} files, {_mostly(tops)}", self._directory)
         if self._room < 0:
-            raise _too_much(f"more than {MOST_BYTES // 2**20:,} MiB", self._directory)
+            raise _too_much(f"more than {MOST_BYTES // 2**20:,} MiB, {_mostly(self._bytes)}", self._directory)
 
 
 def _check_directory(directory: Path) -> None:
@@ -153,6 +157,11 @@ def _check_directory(directory: Path) -> None:
         raise _too_much("the root of the file system", directory)
     if real == home or real in home.parents:
         raise _too_much("your home directory", directory)
+
+
+def _mostly(tops: Counter[str]) -> str:
+    top, _ = tops.most_common(1)[0]
+    return f"most of it {quoted(top)}. Pass data with --data from another folder, or have git ignore it"
 
 
 def _too_much(what: str, directory: Path) -> JobRefused:
@@ -213,7 +222,7 @@ def _without_environments(names: Sequence[str]) -> Iterator[str]:
 def _walked(directory: Path, away: Sequence[Path]) -> Iterator[str]:
     """Yield the files of a directory without git, sorted within each folder."""
     skipped = {os.fspath(path) for path in away}
-    seen = 0
+    seen, tops = 0, Counter[str]()
     for folder, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if not _is_no_code(folder, name, skipped))
         # A link to a folder is listed among the folders, and is not followed.
@@ -221,10 +230,12 @@ def _walked(directory: Path, away: Sequence[Path]) -> Iterator[str]:
         for name in sorted((*files, *links)):
             if name.startswith(".") or name.endswith((".pyc", ".pyo")):
                 continue
+            path = os.path.relpath(os.path.join(folder, name), directory).replace(os.sep, "/")
             seen += 1
+            tops[path.partition("/")[0]] += 1
             if seen > MOST_FILES:
-                raise _too_much(f"more than {MOST_FILES:,} files", directory)
-            yield os.path.relpath(os.path.join(folder, name), directory).replace(os.sep, "/")
+                raise _too_much(f"more than {MOST_FILES:,} files, {_mostly(tops)}", directory)
+            yield path
 
 
 def _is_no_code(folder: str, name: str, skipped: set[str]) -> bool:

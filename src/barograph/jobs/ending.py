@@ -60,6 +60,8 @@ class EndRequest:
                 if notice.deadline_unix is not None:
                     self.grace_secs = max(1.0, min(GRACE_SECS, notice.deadline_unix - self._now() - _UPLOAD_SECS))
                 self.asked.set()
+        if self._is_asked_by_engine():  # an engine on another machine cannot send a signal
+            self.asked.set()
         return self.asked.is_set()
 
     def _is_asked_by_engine(self) -> bool:

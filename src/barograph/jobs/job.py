@@ -46,7 +46,7 @@ class Job:
     """
 
     def __init__(self, command: Sequence[str] = (), **options: Any) -> None:
-        self.spec: JobSpec = spec_from_options({"command": list(command), **options})
+        self.spec: JobSpec = spec_from_options({"command": command, **options})
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:

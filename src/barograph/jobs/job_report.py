@@ -12,6 +12,7 @@ from typing import Any
 
 from barograph.errors import BarographError, DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
+from barograph.jobs.heartbeat import LOST_SECS
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
 from barograph.jobs.state import JobState, Phase, state_after
@@ -29,7 +30,7 @@ from barograph.watch.figures import duration
 _ROOM_BYTES = 4096
 """A disk with less has no room for an event."""
 _SILENT_SECS = 30.0
-"""An agent reports every two seconds while the script trains."""
+"""An agent reports every two seconds."""
 _DOING = ("preparing", "downloading", "training", "uploading")
 
 
@@ -42,7 +43,7 @@ class JobReport:
         url: Its store, which is also that of its run.
         phase: What it is doing, or how it ended; None if it cannot be read.
         doing: What its first instance is doing: "starting", "preparing", "downloading", "training",
-            "uploading"; "" if none runs. Of a job that cannot be read: "damaged" or "unreadable".
+            "uploading", "stopping"; "" if none runs. Of a job that cannot be read: "damaged" or "unreadable".
         reason: Why it waits, or why it ended; why it cannot be read.
         command: What it runs.
         engine: Where.
@@ -145,12 +146,12 @@ class JobView:
         workers = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(workers, key=lambda worker: worker.step, default=None)
-        doing = self._what_it_does() if runs else ""
+        doing = "stopping" if state.phase is Phase.STOPPING else self._what_it_does() if runs else ""
         heartbeat = self._heartbeat() if runs else {}
         downloads = doing == "downloading"
         return JobReport(
             self.name, self.store.url, state.phase, doing,
-            state.reason or (self._why_it_waits(heartbeat) if runs else "") or _silence(doing, heartbeat, now),
+            state.reason or (self._why_it_waits(heartbeat) if runs else "") or _silence(heartbeat, now),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
@@ -192,13 +193,13 @@ class JobView:
         return self._word
 
 
-def _silence(doing: str, heartbeat: Mapping[str, Any], now_unix: float) -> str:
-    """Return how long the agent of an instance that trains has not reported, if that is long; "" otherwise."""
+def _silence(heartbeat: Mapping[str, Any], now_unix: float) -> str:
+    """Return how long the agent of the first instance has not reported, if that is long; "" otherwise."""
     silent_secs = now_unix - float(heartbeat.get("time_unix", now_unix))
-    if doing != "training" or silent_secs < _SILENT_SECS:
+    if silent_secs < _SILENT_SECS:
         return ""
     return (f"Its agent has not reported for {duration(silent_secs)}: it is frozen, or cannot reach the store. "
-            "It may continue; barograph stop ends it.")
+            f"After {duration(LOST_SECS)}, the instance is replaced.")
 
 
 def view_of(name: str, home: JobsHome) -> JobView:

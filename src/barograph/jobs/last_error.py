@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 _RAISED = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt|Warning|Failed|Denied)\b.*")
 _MOST_CHARS = 300
+DISK_FULL = os.strerror(errno.ENOSPC)
+"""What the system says about a full disk. Programs such as `dd` report it, and then what they have done."""
 
 
 def last_error(output: str) -> str:
     """Return the last error in the output of a script, in one line; "" if there is none.
 
-    That is the line below the last Python traceback, else the last line that is not empty.
+    That is the line below the last Python traceback, else the last one about a full disk, else the last one that is not
+    empty.
 
     Example:
         >>> last_error("Traceback (most recent call last):\\n  File …\\nValueError: no data\\nbye\\n")
@@ -26,4 +31,5 @@ def last_error(output: str) -> str:
         for line in lines[begins + 1:]:
             if not line.startswith((" ", "\t")) and _RAISED.match(line):
                 return line[:_MOST_CHARS]
-    return lines[-1].strip()[:_MOST_CHARS] if lines else ""
+    about_disk = [line for line in lines if DISK_FULL in line]
+    return (about_disk or lines)[-1].strip()[:_MOST_CHARS] if lines else ""

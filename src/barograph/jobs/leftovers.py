@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, NewerFormat, NotARun, ObjectNotFound
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.data.mounts import mounts, unmount
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobsHome
@@ -26,6 +26,7 @@ from barograph.runs.format.layout import JOB, JOURNAL, MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.runs.state.process import Process, is_alive, process_now, this_process
 from barograph.store.base import Store
+from barograph.store.failures import NO_BUCKET
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
@@ -98,11 +99,12 @@ def remove_leftovers(home: JobsHome) -> None:
             file.unlink(missing_ok=True)
     for name in works & gone:
         LocalEngine(home).release(name)
-    for file, note in notes:
-        if not note:
-            file.unlink(missing_ok=True)
-        elif not _is_under_way(note):
-            _undo(home, note, file)
+    with contextlib.ExitStack() as stack:  # a store that fails keeps nothing of the others
+        for file, note in notes:
+            if not note:
+                file.unlink(missing_ok=True)
+            elif not _is_under_way(note):
+                stack.callback(_undo, home, note, file)
 
 
 def _undo(home: JobsHome, note: dict[str, Any], file: Path) -> None:
@@ -130,6 +132,9 @@ def _remove_run(store: Store, run_id: str) -> None:
         store.delete(SPEC)  # last, because it tells whose the others are
     except (NotARun, DamagedChunk):
         pass
+    except StoreUnavailable as error:
+        if not str(error).startswith(NO_BUCKET):
+            raise
     if isinstance(store, FileStore):
         store.remove_unfinished([JOB, JOURNAL])
         store.remove_empty_folders()

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from barograph.errors import DamagedChunk, JobError, ObjectNotFound
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
 from barograph.jobs.engines.engine import Engine, Handle, Order
+from barograph.jobs.heartbeat import LOST_SECS
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, NOW, STOP, Event, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.script import GRACE_SECS
+from barograph.jobs.silence import Silence
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
@@ -33,6 +35,7 @@ from barograph.runs.format.metadata import unsealed
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import duration
 
 _OF_INSTANCES = (JOB, ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RECORDS, TENSORS, CHECKPOINTS, TRACE, CURVES)
 """Folders that only processes of the job write to, or its controller."""
@@ -78,7 +81,7 @@ class ManagedJob:
         self._agents: dict[int, EventLog] = {}
         self._news: dict[int, list[Event]] = {}
         self._started: dict[int, Handle] = {}
-        self._beats: dict[tuple[int, int], tuple[object, float]] = {}
+        self._silence = Silence(self._store, clock)
         self._kill_at: float | None = None
         # A look at a bucket takes requests that cost time and money.
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
@@ -227,27 +230,28 @@ class ManagedJob:
             # Those that are noted count as taken, also if the store fails or another controller takes over meanwhile.
             for number in range(self._state.noted.get(index, 0), len(news)):
                 self._take_event(index, number, news[number])
-            if gone and index not in self._state.ended and not self._lives_elsewhere(index):
+            if index not in self._state.ended and (why := self._why_lost(index, gone)):
+                if not gone:
+                    self._engine.kill(self._state.handles[index])
                 secs = self._clock.unix() - self._state.since_unix
-                self._note("ended", index=index, **asdict(end_of_lost(gone, [event.kind for event in news], secs)))
+                self._note("ended", index=index, **asdict(end_of_lost(why, [event.kind for event in news], secs)))
 
-    def _lives_elsewhere(self, index: int) -> bool:
-        """Return whether an instance runs on another machine and has sent a heartbeat within `_ELSEWHERE_SECS`.
+    def _why_lost(self, index: int, gone: str) -> str:
+        """Return why an instance is lost; "" if it is not.
 
-        Its agent cannot be seen from here, so without this a controller of another machine that shares the directory
-        of jobs would start a second one. Heartbeats are compared, not their times: clocks of machines differ.
+        Args:
+            index: Which of the instances.
+            gone: Why its agent is gone, as far as the engine can see.
         """
-        if self._state.handles[index].get("host", (here := socket.gethostname())) == here:
-            return False
-        now, name = self._clock.monotonic(), f"{instance_folder(self._state.attempt, index)}/{NOW}"
-        try:
-            beat = unsealed(self._store.get(name), name).get("beat")
-        except (ObjectNotFound, DamagedChunk):
-            beat = None
-        place = self._state.attempt, index
-        if place not in self._beats or self._beats[place][0] != beat:
-            self._beats[place] = beat, now
-        return now - self._beats[place][1] < _ELSEWHERE_SECS
+        handle = self._state.handles[index]
+        # The agent on another machine cannot be seen from here. Without its heartbeat, a controller of another machine
+        # that shares the directory of jobs would start a second one.
+        if gone and handle.get("host", (here := socket.gethostname())) == here:
+            return gone
+        silent_secs = self._silence.secs(self._state.attempt, index)
+        if gone:
+            return gone if silent_secs >= _ELSEWHERE_SECS else ""
+        return f"Its agent was silent for {duration(silent_secs)} and was killed." if silent_secs >= LOST_SECS else ""
 
     def _take_event(self, index: int, number: int, event: Event) -> None:
         if event.kind == "ended":

@@ -253,7 +253,8 @@ def _positive(name: str, value: object) -> float:
 
 def _words(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
-        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a list of strings.")
+        such = f", such as {value.split()}" if isinstance(value, str) else ""
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a list of strings{such}.")
     return tuple(value)
 
 

@@ -92,6 +92,8 @@ def _bucket(url: str, scheme: str, rest: str) -> ObjectsStore:
     if not bucket:
         raise SettingsError(f'"{url}" has no bucket. Write {scheme}://BUCKET/PREFIX.')
     prefix_or_none = prefix.strip("/") or None
+    if scheme in ("s3", "s3a"):
+        _check_endpoints()
     client: ClientConfig = {
         "connect_timeout": f"{CONNECT_TIMEOUT_SECS}s",
         "timeout": f"{REQUEST_TIMEOUT_SECS}s",
@@ -109,4 +111,14 @@ def _bucket(url: str, scheme: str, rest: str) -> ObjectsStore:
         raise store_error(error, verb="open", name="", url=url) from error
 
 
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
+def _check_endpoints() -> None:
+    """Raise `SettingsError` for an endpoint that is no URL: obstore would panic at the first request."""
+    for name in _AWS_ENDPOINTS:
+        value = os.environ.get(name)
+        if value is not None and not _ENDPOINT.fullmatch(value):
+            raise SettingsError(f'{name} is "{value}"; it must be a URL such as http://localhost:9000.')
+
+
+_ENDPOINT = re.compile(r"(?i:https?)://[^\s/?#]+[^\s]*")
+_AWS_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ENDPOINTS = (*_AWS_ENDPOINTS, "AZURE_STORAGE_ENDPOINT")

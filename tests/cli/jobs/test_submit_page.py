@@ -9,6 +9,7 @@ import typer
 
 from barograph.cli.jobs.submit_page import submit_typed, tell_submitted
 from barograph.cli.main import application
+from barograph.errors import SettingsError
 from barograph.jobs import code
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -57,3 +58,9 @@ def test_a_dry_run_with_a_secret_shows_none(
     printed = capsys.readouterr()
     assert "abc123" not in printed.out + printed.err
     assert "problem: --token has a secret" in printed.out.replace("\n", " ")
+
+
+def test_an_option_behind_the_job_file_is_told_its_place(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text('command = ["train.py"]\n')
+    with pytest.raises(SettingsError, match="must be NAME=VALUE, and options come before the job file and its changes"):
+        submit_typed(typed(str(tmp_path / "job.toml"), "--dry-run"))

@@ -112,6 +112,8 @@ def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not sign or not name or name in found:
             why = f'"{name}" comes twice' if name in found else "it must be NAME=VALUE"
+            if text.startswith("-"):
+                why += ", and options come before the job file and its changes"
             raise SettingsError(f'{what} is "{text}": {why}.')
         found[name] = value
     return found

@@ -10,7 +10,7 @@ from barograph.errors import BarographError
 from barograph.jobs.spec import JobSpec
 
 ASKED = "asked-to-end"
-"""File that an engine creates in the directory of an instance before it signals the agent: it is no notice then."""
+"""File that an engine creates in the directory of an instance to ask its agent to end: a signal is no notice then."""
 INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
 """Environment variable that marks all processes of an instance: `JOB@OWNER/ATTEMPT-INDEX/`.
 

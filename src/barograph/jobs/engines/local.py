@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -204,14 +205,19 @@ class LocalEngine:
 
     def ask_to_end(self, handle: Handle) -> None:
         """See `Engine.ask_to_end`."""
-        if not self.is_gone(handle):
-            with contextlib.suppress(OSError):
-                (Path(handle["work"]) / ASKED).touch()
+        if self.is_gone(handle) and not _is_elsewhere(handle):
+            return
+        with contextlib.suppress(OSError):
+            (Path(handle["work"]) / ASKED).touch()
+        if not _is_elsewhere(handle):
             with contextlib.suppress(OSError):
                 os.kill(handle["pid"], signal.SIGTERM)
 
     def kill(self, handle: Handle) -> None:
-        """See `Engine.kill`."""
+        """See `Engine.kill`. An instance on another machine can only be asked to end."""
+        if _is_elsewhere(handle):
+            self.ask_to_end(handle)
+            return
         if not self.is_gone(handle):
             kill_unmarked_below(handle["pid"], INSTANCE_VARIABLE)
         kill_marked(INSTANCE_VARIABLE, handle["mark"])
@@ -273,6 +279,11 @@ def _unmount(directory: Path) -> None:
 
 def _process(handle: Handle) -> Process:
     return Process(handle["pid"], handle["host"], handle["boot_id"], handle["started_ticks"])
+
+
+def _is_elsewhere(handle: Handle) -> bool:
+    """Return whether an instance runs on another machine that shares the directory of jobs."""
+    return bool(handle["host"] != socket.gethostname())
 
 
 def _lower(spec: JobSpec, option: str) -> str:

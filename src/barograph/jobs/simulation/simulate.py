@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -53,6 +54,7 @@ class Forecast:
         interval_secs: Training between two checkpoints before the first interruption; infinite if there are none.
         mtbf_secs: Mean time between interruptions in the traces; infinite if there are none.
         best_interval_secs: Interval that fits `mtbf_secs`, by Young and Daly.
+        why_unfinished: Why most of the jobs ended that did not finish; "" if none ended otherwise.
     """
 
     simulations: int
@@ -66,6 +68,7 @@ class Forecast:
     interval_secs: float
     mtbf_secs: float
     best_interval_secs: float
+    why_unfinished: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data; figures that are unknown are null."""
@@ -76,6 +79,8 @@ class Forecast:
     def lines(self) -> list[str]:
         """The forecast for people."""
         said = [f"{share(self.finished_share)} of {count(self.simulations, 'simulation')} finished"]
+        if self.why_unfinished:
+            said.append(f"the others, mostly: {self.why_unfinished}")
         starts_again = ("Without checkpoints, the training starts again after each interruption. Add --spot or "
                         "--checkpoint-every auto (in a job file: spot = true).")
         if not self.finished_share:
@@ -135,7 +140,12 @@ def simulate(spec: JobSpec, traces: Iterable[Trace], training: Training) -> Fore
         _mean([100 * (job.state.trained_secs / plain_secs - 1) for job in finished]),
         _mean([job.state.interruptions for job in finished]),
         _spread([job.state.repeated_steps for job in finished]), interval_secs, between,
-        max(training.step_secs, best_interval_secs(training.checkpoint_secs, between)))
+        max(training.step_secs, best_interval_secs(training.checkpoint_secs, between)), _why_unfinished(jobs))
+
+
+def _why_unfinished(jobs: Iterable[VirtualJob]) -> str:
+    reasons = Counter(job.state.reason for job in jobs if job.state.phase.is_over and job.state.reason)
+    return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def _cost(job: VirtualJob, price: float) -> float:

@@ -1,0 +1,59 @@
+"""How long the agents of a job have been silent, as far as this process could see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.jobs.job_log import NOW, instance_folder
+from barograph.model.clock import Clock
+from barograph.runs.format.metadata import unsealed
+from barograph.store.base import Store
+
+_LOOK_SECS = 5.0
+_MOST_UNSEEN_SECS = 2 * _LOOK_SECS
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    beat: object
+    at: float
+    silent_secs: float
+
+
+class Silence:
+    """Measures how long the heartbeat of an instance has not changed.
+
+    Only time in which this process looked counts: if it was stopped, its machine suspended, or the store unreachable,
+    agents may have reported meanwhile. Heartbeats are compared, not their times: clocks of machines differ.
+
+    Args:
+        store: Store of the job.
+        clock: The time.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._seen: dict[tuple[int, int], _Seen] = {}
+
+    def secs(self, attempt: int, index: int) -> float:
+        """Return the silence of an instance. Reads its heartbeat every few seconds.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        now, seen = self._clock.monotonic(), self._seen.get((attempt, index))
+        if seen is not None and now < seen.at + _LOOK_SECS:
+            return seen.silent_secs
+        beat, silent_secs = self._beat(attempt, index), 0.0
+        if seen is not None and beat == seen.beat:
+            silent_secs = seen.silent_secs + min(now - seen.at, _MOST_UNSEEN_SECS)
+        self._seen[attempt, index] = _Seen(beat, now, silent_secs)
+        return silent_secs
+
+    def _beat(self, attempt: int, index: int) -> object:
+        name = f"{instance_folder(attempt, index)}/{NOW}"
+        try:
+            return unsealed(self._store.get(name), name).get("beat")
+        except (ObjectNotFound, DamagedChunk):
+            return None
