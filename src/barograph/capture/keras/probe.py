@@ -189,12 +189,18 @@ def _losses(loss: Any, targets: NDArray[Any], scores: NDArray[Any]) -> NDArray[A
     try:
         with _without_gradients():
             found = array_of(function(keras.ops.convert_to_tensor(targets), keras.ops.convert_to_tensor(scores)))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, *_errors_of_backend()):
         return None
     if found.shape[:1] != (len(scores),):
         return None
     mean: NDArray[Any] = found.reshape(len(scores), -1).mean(1)
     return mean
+
+
+def _errors_of_backend() -> tuple[type[Exception], ...]:
+    """Return the errors of backends about targets that do not fit, such as a label that is no class."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (RuntimeError, *((tensorflow.errors.InvalidArgumentError,) if tensorflow is not None else ()))
 
 
 def _without_gradients() -> contextlib.AbstractContextManager[Any]:
