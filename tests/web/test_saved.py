@@ -147,10 +147,10 @@ def test_a_run_saved_by_the_command_line_has_its_files_and_what_people_changed(
     recorded(root / HOSTILE.replace("/", "") / "100% done", [3.0, 2.0])
     catalog, store = catalog_at(str(root)), store_from_url(str(root))
     catalog.feed()
-    uid = catalog.item("100% done").uid
+    item = catalog.item("100% done")
     link = artifact_from_bytes(store, b"epoch 1: ok", "notes.txt", "")
-    catalog.tell([Entry(uid, Verb.OUTPUT, asdict(link))])
-    edit_item(catalog, catalog.item_by_uid(uid), edit_from_json({"name": "the best one"}), version="", by="")
+    catalog.tell([Entry(item.uid, Verb.OUTPUT, asdict(link))])
+    edit_item(catalog, item, edit_from_json({"name": "the best one"}), version="", by="")
     monkeypatch.setattr(charting, "exhibits_of_run", lambda store, uid: (Picture("digits", "image/png", PNG),))
     file, run = tmp_path / "shown.html", root / HOSTILE.replace("/", "") / "100% done"
 
