@@ -23,6 +23,7 @@ print(pandas.DataFrame({{"a": [1]}}).a.sum())
 def test_arrow_imports_no_pandas_and_others_still_can(call: str, imports: str) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed")
 
-    found = subprocess.run([sys.executable, "-c", CONVERT.format(call=call)], capture_output=True, text=True, check=True)
+    code = CONVERT.format(call=call)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert found.stdout.split() == [imports, "1"]
