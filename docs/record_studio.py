@@ -1,5 +1,10 @@
 """Records the pictures of the web page, light and dark: `python do.py demo`, then `python docs/record_studio.py`.
 
+Groups of runs and the inside of a model need more runs than the demo has; for seeds 0 to 2 and rates 0.002 and 0.02:
+
+    barograph run --to barograph-runs/demo/lr-RATE-seed-SEED --probe 300 --saliency 8 examples/digits.py \\
+        --epochs 8 --lr RATE --seed SEED
+
 It needs a Chromium of the system and playwright, which is in requirements-test.txt. Without a folder, it writes the few
 pictures that the documentation shows to docs/pictures, with few colors so that they stay small. With `--all FOLDER`, it
 writes every page, light and dark, at three widths, to look at them.
@@ -45,15 +50,17 @@ PAGES = {
     "lineage": f"#/run/{WELL}?tab=lineage",
     "output": f"#/run/{SICK}?tab=output",
     "environment": f"#/run/{WELL}?tab=environment",
+    "groups": "#/runs?chart=curves&metric=metrics.eval_loss.last&by=params.lr&q=name+contains+%27lr-%27",
+    "latent": "#/run/0/lr-0.002-seed-0?tab=inside",
 }
 """Addresses of all pages, about the runs of the demo."""
 
-SHOWN = {"run": "light", "layers": "dark"}
-"""Pictures of the documentation, and their color scheme."""
+SHOWN = {"run": ("light", 760), "layers": ("dark", 760), "groups": ("light", 840), "latent": ("light", 990)}
+"""Pictures of the documentation: their color scheme and height."""
 
 WIDTHS = (390, 1280, 1920)
-_SIZE = {"width": 1180, "height": 760}
-_COLORS = 96
+_WIDTH = 1180
+_COLORS = 200
 
 
 def main(*arguments: str) -> int:
@@ -92,8 +99,8 @@ def main(*arguments: str) -> int:
 def pictures(names: list[str], folder: Path | None) -> Iterator[tuple[str, str, dict[str, int], Path]]:
     """Yield page, color scheme, size and file of each picture."""
     if folder is None:
-        yield from ((name, scheme, _SIZE, PICTURES / f"{name}.png") for name, scheme in SHOWN.items()
-                    if not names or name in names)
+        yield from ((name, scheme, {"width": _WIDTH, "height": height}, PICTURES / f"{name}.png")
+                    for name, (scheme, height) in SHOWN.items() if not names or name in names)
         return
     for name in names or PAGES:
         for width in WIDTHS:

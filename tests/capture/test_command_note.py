@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.capture.command_note import has_loop, imported_frameworks
+from barograph.capture.command_note import has_loop, imported_frameworks, last_error
 
 
 @pytest.mark.parametrize(("code", "loops"), [
@@ -33,3 +33,18 @@ def test_frameworks_are_named_as_their_projects_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "torch", pytest)
 
     assert imported_frameworks() == ["PyTorch", "scikit-learn"]
+
+
+@pytest.mark.parametrize(("error", "told"), [
+    (ModuleNotFoundError("No module named 'timm'"), "ModuleNotFoundError: No module named 'timm'"),
+    (ValueError("two\n  lines"), "ValueError: two lines"),
+    (AssertionError(), "AssertionError"),
+    (ValueError("x" * 1000), f"ValueError: {'x' * 288}"),
+    (KeyboardInterrupt(), ""), (SystemExit(1), ""), (None, ""),
+])
+def test_the_error_that_ends_the_process_is_one_line(
+    error: BaseException | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "last_value", error, raising=False)
+
+    assert last_error() == told

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from barograph.capture.probe_pass import fixed_samples
+from barograph.capture.probe_pass import class_results, fixed_samples
 from barograph.errors import SettingsError, UnknownName, UnsupportedCapture
 from barograph.inside import explain
 from barograph.model.probe import SALIENCY_METHODS, ProbeSettings
@@ -170,6 +170,40 @@ def test_without_a_loss_there_are_predictions_and_no_targets(record, model, data
 
     assert frame["custom:probe/prediction"].shape == (5,)
     assert "custom:probe/target" not in frame
+
+
+def test_a_regression_with_several_outputs_has_losses_and_no_classes(record, model, data):
+    tape = record(probe=ProbeSettings(samples=8))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    F.mse_loss(model(data[0][:20]), torch.zeros(20, 3)).backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        outputs = model(data[0][40:])
+        F.mse_loss(outputs, torch.zeros(20, 3))
+    (frame,) = frames(tape)
+
+    np.testing.assert_allclose(frame["custom:probe/loss"], outputs[:8].square().mean(1), rtol=1e-5)
+    assert not {"custom:probe/prediction", "custom:probe/target"} & frame.keys()
+
+
+@pytest.mark.parametrize(("targets", "labels"), [
+    ([2, 0], [2, 0]),
+    ([[2.0], [0.0]], [2, 0]),
+    ([[0, 0, 1], [1, 0, 0]], [2, 0]),
+    ([[0.1, 0.2, 0.7], [0.6, 0.2, 0.2]], [2, 0]),
+    ([[0.5, 1.5, 2.5], [1.0, 0.0, 0.0]], None),
+    ([[-1.0, 1.0, 1.0], [1.0, 0.0, 0.0]], None),
+    ([[1, 0, 1], [1, 0, 0]], None),
+    ([0.3, 2.0], None),
+])
+def test_targets_that_name_no_class_make_no_predictions_either(targets, labels):
+    scores, losses = np.array([[0.1, 0.2, 0.3], [3.0, 2.0, 1.0]]), np.array([1.0, 2.0])
+    found = class_results(scores, np.array(targets), losses)
+
+    assert found.losses is losses
+    assert [None if values is None else values.tolist() for values in (found.targets, found.predictions)] == (
+        [labels, [2, 0]] if labels else [None, None])
 
 
 def test_samples_of_the_script_take_a_pass_of_their_own(record, model, data):

@@ -116,6 +116,28 @@ def test_data_that_cannot_be_read_twice_is_named() -> None:
     assert "attach(probe=(inputs, targets))" in reason
 
 
+def test_a_regression_with_several_outputs_has_losses_and_no_classes() -> None:
+    place, wanted = "memory://a-regression-with-several", GENERATOR.normal(size=(48, 3)).astype("float32")
+    net = model(loss="mse")
+    with barograph.attach(to=place, watch=False, probe=6):
+        net.fit(X[:32], wanted[:32], epochs=1, batch_size=8, verbose=0, validation_data=(X[32:], wanted[32:]))
+
+    (frame,) = frames(place)
+    assert (frame.targets, frame.predictions) == (None, None)
+    away = np.asarray(net(X[32:38], training=False)) - wanted[32:38]
+    np.testing.assert_allclose(frame.losses, (away ** 2).mean(1), rtol=1e-3)
+
+
+def test_a_label_that_is_no_class_leaves_the_probe_without_losses() -> None:
+    place = "memory://a-label-that-is-no-class"
+    with barograph.attach(to=place, watch=False, probe=(X[:4], np.array([0, 1, 2, 9]))):
+        model().fit(X[:32], Y[:32], epochs=1, batch_size=8, verbose=0, validation_data=(X[32:], Y[32:]))
+
+    (frame,) = frames(place)
+    assert frame.losses is None
+    assert list(frame.targets) == [0, 1, 2, 9]
+
+
 def test_what_is_no_sample_is_refused_and_the_process_can_be_recorded_again() -> None:
     with pytest.raises(SettingsError, match="probe"):
         barograph.attach(to="memory://refused", watch=False, probe=object())

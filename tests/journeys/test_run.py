@@ -98,6 +98,17 @@ except RuntimeError as error:
 '''
 
 
+def test_an_error_before_training_is_the_verdict(desk: Any) -> None:
+    desk.write("train.py", "import torch\nimport surely_not_installed\nfor _ in range(3):\n    pass\n")
+
+    done = desk.run("train.py")
+
+    assert done.code == 1
+    assert "barograph: The script ended with an error before training: ModuleNotFoundError: No module named" in done.err
+    assert "Mark where a step ends" not in done.err
+    assert "failed" in desk.end(desk.start("barograph", "runs", ".")).text
+
+
 def test_an_uncaught_exception_looks_the_same_and_is_recorded(desk: Any) -> None:
     desk.script(UNCAUGHT)
     bare = desk.start("python", "train.py")

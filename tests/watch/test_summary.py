@@ -266,6 +266,8 @@ NEVER = replace(CLEAN, steps=0, workers=())
     (Untrained(("PyTorch",), loops=False), "No training was seen. The script imported PyTorch.", False),
     (Untrained(("PyTorch", "Keras", "JAX"), loops=True),
      "No training was seen. The script imported PyTorch, Keras and JAX.", True),
+    (Untrained(("PyTorch",), loops=True, error="ModuleNotFoundError: No module named 'timm'"),
+     "The script ended with an error before training: ModuleNotFoundError: No module named 'timm'.", False),
     (None, "0 training steps were recorded.", True),
 ])
 def test_a_script_that_never_trained_is_told_to_mark_steps_only_if_it_may_have_some(
@@ -285,6 +287,18 @@ def test_what_a_script_that_never_trained_had_imported_is_read_from_its_run(
     summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
 
     assert summary.untrained == Untrained(("PyTorch",), loops=True)
+    assert "mark each step" in summary.unseen[0]
+
+
+def test_an_error_before_training_is_no_reason_to_mark_steps(
+    store: Store, clock: ManualClock, high: type[Rule]
+) -> None:
+    write_options(store, 0, "p0", {}, Untrained(("PyTorch",), loops=True, error="ImportError: timm"))
+
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
+
+    assert summary.untrained == Untrained(("PyTorch",), loops=True, error="ImportError: timm")
+    assert summary.unseen == ("No training was recorded: the script failed before it began.",)
 
 
 def held_at(step: int) -> CapsuleHead:

@@ -15,11 +15,10 @@ from barograph.errors import StoreUnavailable
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
-from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from barograph.web.catalogs import Catalogs
-from barograph.web.listing import listed_runs
-from barograph.web.places import Places, Root
+from barograph.web.places import Places
+from barograph.web.searching import RunLists
 from web_client import Client, recorded
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>\u202eevil ../../etc " + "x" * 900
@@ -30,7 +29,7 @@ def edit(client: Client, changes: dict[str, Any], **more: Any) -> Any:
 
 
 def names(client: Client) -> list[str]:
-    return sorted(run["name"] for run in client.get("/api/runs").json["runs"])
+    return sorted(run["name"] for run in client.get("/api/now").json["runs"])
 
 
 def test_edits_are_shown_by_the_page_and_found_by_the_command_line(client: Client, root: Path) -> None:
@@ -121,7 +120,7 @@ def test_wrong_edits_are_answered_with_a_sentence(client: Client, data: Any, sta
 def test_a_run_recorded_meanwhile_can_be_edited(root: Path) -> None:
     clock = ManualClock()
     client = Client(application([str(root)], hosts=["127.0.0.1"], clock=clock))
-    client.get("/api/runs")
+    client.get("/api/now")
     recorded(root / "third", [1.0])
     clock.advance(3.0)
 
@@ -143,22 +142,21 @@ def test_a_run_whose_folder_was_removed_is_named_and_the_others_stay(client: Cli
 def test_a_root_that_cannot_be_read_is_named_and_the_others_are_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    def store_of(self: Root) -> Any:
-        if "://" in self.place:
+    def opened(place: str) -> Any:
+        if "://" in place:
             raise StoreUnavailable("The bucket does not answer.")
-        return store_from_url(self.place)
+        return catalog_at(place)
 
-    monkeypatch.setattr(Root, "store", property(store_of))
+    monkeypatch.setattr("barograph.web.indexing.catalog_at", opened)
     client = Client(application([str(root), "s3://gone/runs"], hosts=["127.0.0.1"]))
 
-    found = client.get("/api/runs").json
+    found = client.get("/api/now").json
 
     assert len(found["runs"]) == 2
-    assert found["problems"] == ["Cannot read s3://gone/runs: The bucket does not answer."]
+    assert [one["failure"] for one in found["indexing"]] == ["", "The bucket does not answer."]
 
 
-def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
+def test_while_a_catalog_is_migrated_the_page_says_so(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrated = threading.Event()
@@ -171,12 +169,12 @@ def test_while_a_catalog_is_migrated_its_runs_are_listed_and_the_page_says_so(
     places = Places([str(root)])
     catalogs = Catalogs(places, patience_secs=0.01)
 
-    rows, problems = listed_runs(places, catalogs)
-    assert len(rows) == 2
-    assert "is being read or migrated" in problems[0]
+    (indexing,) = RunLists(places, catalogs).now(None)["indexing"]
+    assert "is being read or migrated" in indexing["failure"]
 
     migrated.set()
-    assert listed_runs(places, Catalogs(places, patience_secs=60))[1] == []
+    found = RunLists(places, Catalogs(places, patience_secs=60)).now(None)
+    assert (len(found["runs"]), found["indexing"][0]["failure"]) == (2, "")
 
 
 def test_a_run_is_moved_to_another_experiment_and_out_of_it(client: Client, root: Path) -> None:

@@ -16,11 +16,13 @@ def test_a_run_of_a_newer_barograph_is_named_and_the_others_are_shown(client: Cl
     path.write_bytes(sealed({**unsealed(path.read_bytes(), MANIFEST), "format": 99}))
 
     answer = client.get("/api/run?run=0/first")
-    rows = {run["key"]: run for run in client.get("/api/runs").json["runs"]}
+    found = client.get("/api/now").json
 
     assert (answer.status, answer.json["type"]) == (501, "NewerFormat"), answer.json
-    assert rows["0/first"]["problems"] != []
-    assert rows["0/group/second"]["problems"] == []
+    assert [run["key"] for run in found["runs"]] == ["0/group/second"]
+    (problem,) = found["indexing"][0]["problems"]
+    assert "newer" in problem
+    assert "first" in problem
     assert client.get("/api/run?run=0/group/second").status == 200
 
 

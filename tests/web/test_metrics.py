@@ -22,8 +22,8 @@ def figures(text: str) -> dict[tuple[str, ...], float]:
 
 def test_runs_findings_and_requests_are_counted(client: Client, root: Path) -> None:
     client.post("/api/edit", {"run": "0/first", "changes": {"archived": True}})
-    client.get("/api/runs")
-    client.get("/api/runs", {"host": "evil.example"})
+    client.get("/api/now")
+    client.get("/api/now", {"host": "evil.example"})
     for path in ("/invented/1", "/invented/2"):
         client.get(path)
 
@@ -31,9 +31,9 @@ def test_runs_findings_and_requests_are_counted(client: Client, root: Path) -> N
 
     assert found["barograph_runs", "finished"] == 1
     assert found["barograph_root_readable",] == 1
-    counted = [("/api/runs", "200"), ("/api/runs", "403"), ("other", "404")]
+    counted = [("/api/now", "200"), ("/api/now", "403"), ("other", "404")]
     assert [found["barograph_requests_total", *labels] for labels in counted] == [1, 1, 2]
-    assert found["barograph_request_seconds_count", "/api/runs"] == 2
+    assert found["barograph_request_seconds_count", "/api/now"] == 2
     assert not any("invented" in part for name in found for part in name)
 
 
@@ -55,7 +55,7 @@ def test_a_root_that_cannot_be_read_is_a_figure_and_no_error(root: Path, monkeyp
     client = Client(application([str(root)], hosts=["127.0.0.1"]))
 
     assert figures(client.get("/metrics").body.decode())["barograph_root_readable",] == 0
-    runs = client.get("/api/runs").json
-    assert (len(runs["runs"]), "Cannot use the catalog" in runs["problems"][0]) == (2, True)
+    runs = client.get("/api/now").json
+    assert "Cannot use the catalog" in runs["indexing"][0]["failure"]
     answer = client.get("/api/marks?run=0/first")
     assert (answer.status, answer.json["type"]) == (503, "CatalogUnavailable")

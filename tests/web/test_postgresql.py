@@ -29,7 +29,7 @@ def test_runs_are_searched_edited_deleted_and_restored(shared: Client, root: Pat
     shared.post("/api/delete", {"run": "0/group/second"})
 
     assert edited.json["notes"][0]["text"] == "good"
-    assert [run["name"] for run in shared.get("/api/runs").json["runs"]] == ["best"]
+    assert [run["name"] for run in shared.get("/api/now").json["runs"]] == ["best"]
     assert shared.get("/api/search?q=starred").json["count"] == 1
     assert [item["name"] for item in shared.get("/api/deleted").json["items"]] == ["second"]
     shared.post("/api/restore", {"run": "0/group/second"})

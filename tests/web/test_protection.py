@@ -16,12 +16,12 @@ from web_client import Client
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8642", "localhost", "LOCALHOST:1", "[::1]:8642"])
 def test_this_machine_may_ask_under_its_own_names(client: Any, host: str) -> None:
-    assert client.get("/api/runs", {"host": host}).status == 200
+    assert client.get("/api/now", {"host": host}).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::2]:8642"])
 def test_a_foreign_host_is_refused(client: Any, host: str) -> None:
-    answer = client.get("/api/runs", {"host": host})
+    answer = client.get("/api/now", {"host": host})
 
     assert answer.status == 403
     assert b"first" not in answer.body
@@ -69,7 +69,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-@pytest.mark.parametrize("path", ["/api/runs", "/api/run?run=0/first", "/api/search", "/api/jobs", "/api/roots",
+@pytest.mark.parametrize("path", ["/api/now", "/api/run?run=0/first", "/api/search", "/api/jobs", "/api/roots",
                                   "/api/marks?run=0/first", "/api/deleted"])
 def test_without_the_token_nothing_is_told(guarded: Client, path: str) -> None:
     for headers in ({}, bearer("wrong"), {"cookie": "barograph-token=wrong"}):
@@ -102,7 +102,7 @@ def test_the_token_in_a_link_becomes_a_cookie_and_leaves_the_address(guarded: Cl
     answer = guarded.get(f"/?token={WRITE}")
 
     assert (answer.status, answer.headers["location"]) == (303, "./")
-    assert guarded.get("/api/runs", {"cookie": cookie_of(answer), "host": "any.example"}).status == 200
+    assert guarded.get("/api/now", {"cookie": cookie_of(answer), "host": "any.example"}).status == 200
     wrong = guarded.get("/?token=wrong")
     assert (wrong.status, wrong.headers["location"], "set-cookie" in wrong.headers) == (303, "./", False)
 
@@ -112,14 +112,14 @@ def test_a_typed_token_becomes_a_cookie(guarded: Client) -> None:
 
     assert answer.status == 204
     assert "secure" in answer.headers["set-cookie"].lower()
-    assert guarded.get("/api/runs", {"cookie": cookie_of(answer)}).status == 200
+    assert guarded.get("/api/now", {"cookie": cookie_of(answer)}).status == 200
     assert guarded.post("/login", {"token": "wrong"}).status == 401
     assert guarded.post("/login", {"token": READ}, {"origin": "http://evil.example"}).status == 403
 
 
 def test_the_page_itself_needs_no_token_so_that_it_can_ask_for_one(guarded: Client) -> None:
     assert guarded.get("/").status == 200
-    for path in ("/other", "/api", "/metrics", "/assets/../api/runs", "/Login", "//"):
+    for path in ("/other", "/api", "/metrics", "/assets/../api/now", "/Login", "//"):
         assert guarded.get(path).status == 401, "everything else needs a token, also what does not exist"
 
 

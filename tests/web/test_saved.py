@@ -14,6 +14,7 @@ import pytest
 
 from barograph.errors import SettingsError
 from barograph.experiments.artifacts import artifact_from_bytes
+from barograph.experiments.editing import edit_from_json, edit_item
 from barograph.experiments.handle import catalog_at
 from barograph.model.exhibits import Picture
 from barograph.model.items import Entry, Verb
@@ -136,10 +137,33 @@ def test_images_and_files_are_in_a_saved_run_unless_they_are_large(
     playwright.expect(logged).to_be_visible()
     offline.until(lambda: bool(logged.evaluate("(image) => image.naturalWidth === 1")), "the image is drawn")
     assert page.get_by_role("link", name="Download").count() == 0
-    file.write_text(run_as_file(str(root / "shown"), title="shown", saved_unix=1.8e9), "utf-8")
-    offline.open("about:blank")
-    page = offline.open(f"{file.as_uri()}#/run/0?tab=data")
+    assert offline.complaints == []
+
+
+def test_a_run_saved_by_the_command_line_has_its_files_and_what_people_changed(
+    offline: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    recorded(root / HOSTILE.replace("/", "") / "100% done", [3.0, 2.0])
+    catalog, store = catalog_at(str(root)), store_from_url(str(root))
+    catalog.feed()
+    item = catalog.item("100% done")
+    link = artifact_from_bytes(store, b"epoch 1: ok", "notes.txt", "")
+    catalog.tell([Entry(item.uid, Verb.OUTPUT, asdict(link))])
+    edit_item(catalog, item, edit_from_json({"name": "the best one"}), version="", by="")
+    monkeypatch.setattr(charting, "exhibits_of_run", lambda store, uid: (Picture("digits", "image/png", PNG),))
+    file, run = tmp_path / "shown.html", root / HOSTILE.replace("/", "") / "100% done"
+
+    file.write_text(run_as_file(str(run), title="shown", saved_unix=1.8e9), "utf-8")
+
+    page = offline.open(file.as_uri())
+    playwright.expect(page.get_by_role("heading", name="the best one")).to_be_visible()
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="notes.txt").click()
+    playwright.expect(page.get_by_text("epoch 1: ok")).to_be_visible()
+    page.get_by_role("tab", name="Data").click()
     playwright.expect(page.get_by_role("img", name="digits")).to_be_visible()
+    assert not (run / ".catalog").exists()
     assert offline.complaints == []
 
 
@@ -169,9 +193,19 @@ def test_the_end_of_a_script_inside_the_script_does_not_end_it(monkeypatch: pyte
     (tmp_path / "single").mkdir()
     (tmp_path / "single" / "page.js").write_text("a = '</SCRIPT><!--<script>'")
     (tmp_path / "single" / "page.css").write_text("")
+    (tmp_path / "licenses.md").write_text("Library -- MIT -->")
     monkeypatch.setattr(saved, "BUILT", tmp_path)
 
     assert r"a = '\x3C/SCRIPT>\x3C!--\x3Cscript>'" in saved.page_with()
+    assert "<!--\nLibrary - - MIT - ->\n-->" in saved.page_with()
+
+
+def test_the_licenses_of_the_libraries_are_in_a_saved_page() -> None:
+    page = saved.page_with()
+
+    for library in ("svelte", "uplot"):
+        assert f"## {library} - " in page
+    assert "Permission is hereby granted, free of charge" in page
 
 
 def test_a_study_is_saved_with_its_contours(offline: Tab, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_an_answer_is_what_its_type_says(client: Any, question: str) -> None:
 
 
 @pytest.mark.parametrize(("address", "name"), [
-    ("runs", "Runs"), ("roots", "Roots"), ("search?q=", "Search"),
+    ("roots", "Roots"), ("search?q=", "Search"),
     ("bands?run=0/first&group=0&name=loss", "Bands"), ("grouping?run=0/first&by=trial", "Grouping"),
 ])
 def test_a_list_is_what_its_type_says(client: Any, address: str, name: str) -> None:

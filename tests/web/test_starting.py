@@ -44,7 +44,7 @@ def test_the_page_is_answered_while_the_application_is_loaded_and_questions_wait
         finally:
             may_go_on.set()
         assert asked.result(_LONGEST_SECS).json == {"roots": [str(root)]}
-    assert client.get("/api/runs").status == 200
+    assert client.get("/api/now").status == 200
 
 
 def test_the_token_of_a_link_becomes_a_cookie_before_the_application_is_loaded() -> None:

@@ -11,7 +11,7 @@ from barograph.model.launch_variable import COMMAND_NOTE_VARIABLE, LAUNCH_VARIAB
 if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings
 
-
+_MOST_ERROR_CHARS = 300
 _FRAMEWORKS = {
     "torch": "PyTorch", "tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "xgboost": "XGBoost",
     "lightgbm": "LightGBM", "sklearn": "scikit-learn", "mxnet": "MXNet",
@@ -45,7 +45,17 @@ def _write(path: str, around: Surroundings) -> None:
     # In ASCII, since output and names may contain invalid Unicode.
     with open(path, "w", encoding="ascii") as file:
         json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options,
-                   "frameworks": imported_frameworks(), "loops": has_loop(_main_file())}, file)
+                   "frameworks": imported_frameworks(), "loops": has_loop(_main_file()),
+                   "error": last_error()}, file)
+
+
+def last_error() -> str:
+    """Return the error that ends this process, in one line; "" if none does."""
+    error = getattr(sys, "last_value", None)
+    if error is None or isinstance(error, SystemExit | KeyboardInterrupt):
+        return ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_MOST_ERROR_CHARS] if text else type(error).__name__
 
 
 def imported_frameworks() -> list[str]:

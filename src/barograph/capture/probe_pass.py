@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 _BATCH = 128
+_NEAR = 1e-3
+"""Probabilities in half precision do not sum up to 1 exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,22 +171,31 @@ def class_results(scores: NDArray[Any], targets: NDArray[Any] | None, losses: ND
 
     Args:
         scores: Output of the model.
-        targets: Class numbers, one-hot rows, or numbers.
+        targets: Class numbers, one-hot rows or rows of probabilities, or numbers. Of other rows, such as those of a
+            regression with several outputs, there are neither targets nor predictions.
         losses: Loss of each sample; None: unknown.
     """
     count = len(scores)
     flat = scores.reshape(count, -1)
     if scores.ndim == 2 and flat.shape[1] > 1:
-        labels = None
-        if targets is not None and targets.shape == scores.shape:
-            labels = targets.argmax(1)
-        elif targets is not None and targets.size == count:
-            labels = targets.reshape(count).astype(np.int64)
-        return Results(labels, flat.argmax(1), losses)
+        labels = None if targets is None else _labels(targets, scores)
+        return Results(losses=losses) if labels is None and targets is not None else Results(
+            labels, flat.argmax(1), losses)
     if flat.shape[1] != 1:
         return Results(losses=losses)
     known = None if targets is None or targets.size != count else targets.reshape(count).astype(np.float32)
     return Results(known, flat[:, 0].astype(np.float32), losses)
+
+
+def _labels(targets: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return the class of each sample; None if the targets name no classes."""
+    found: NDArray[np.int64] | None = None
+    if targets.shape == scores.shape and (targets >= 0).all() and np.allclose(targets.sum(1), 1.0, atol=_NEAR):
+        found = targets.argmax(1)
+    elif targets.size == len(scores) and (
+            targets.dtype.kind != "f" or (targets == np.floor(targets)).all()):
+        found = targets.reshape(-1).astype(np.int64)
+    return found
 
 
 def _classes(predictions: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -1,8 +1,6 @@
-"""Labels of runs for lists: names, stars, and whether they are archived or deleted."""
+"""Runs by the place of their store, deleted items, and counts of runs."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from sqlalchemy import func, select
 
@@ -12,29 +10,6 @@ from barograph.experiments.schema import FINDINGS, ITEMS
 from barograph.experiments.writing import storable
 from barograph.model.finding import FindingState
 from barograph.model.items import ItemKind
-
-
-class Label(NamedTuple):
-    """Label of a run in a list, and whether the list shows it.
-
-    Attributes:
-        name: Name in the catalog.
-        starred: It is a favorite.
-        hidden: It is archived or deleted.
-    """
-
-    name: str
-    starred: bool
-    hidden: bool
-
-
-def labels_of_runs(catalog: Catalog) -> dict[str, Label]:
-    """Return the labels of all runs, by the URL of their store."""
-    columns = ITEMS.c.place, ITEMS.c.name, ITEMS.c.starred, ITEMS.c.archived, ITEMS.c.deleted_unix
-    with catalog.reading() as connection:
-        rows = connection.execute(select(*columns).where(ITEMS.c.kind == ItemKind.RUN))
-        return {place: Label(name, bool(starred), bool(archived) or deleted_unix is not None)
-                for place, name, starred, archived, deleted_unix in rows}
 
 
 def run_at(catalog: Catalog, url: str) -> Item | None:

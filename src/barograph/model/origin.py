@@ -19,10 +19,12 @@ class Untrained:
     Attributes:
         frameworks: Frameworks that it had imported, by the names that their projects use.
         loops: Whether its main file has a loop.
+        error: The error that ended it, in one line; "" if none did.
     """
 
     frameworks: tuple[str, ...]
     loops: bool
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def run_now(run: RunReader, worker: str | None = None) -> RunNow:
         StoreError: It cannot be read.
     """
     now = glance(run.store)
-    run.keys()  # opens every file, so that all damage is known
+    run.open_files()
     return RunNow(run.url, run.manifest, now, recalled(run.store, run.damage), worker, figures_of(run, worker))
 
 

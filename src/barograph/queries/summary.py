@@ -184,7 +184,9 @@ class RunSummary:
     @property
     def may_train(self) -> bool:
         """Whether the script may train without being seen: it has a loop and a framework, or nothing is known of it."""
-        return self.untrained is None or (self.untrained.loops and bool(self.untrained.frameworks))
+        if self.untrained is None:
+            return True
+        return self.untrained.loops and bool(self.untrained.frameworks) and not self.untrained.error
 
     @property
     def _verdict_of_rules(self) -> str:
@@ -254,19 +256,20 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
     findings = sorted(judged.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
+    untrained = None if workers else _untrained(store, attempt)
     return RunSummary(
         url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
         rules=_codes(judged.rules),
         not_evaluated=advised(judged.not_evaluated, _settings(store), tensors=steps_made_and_seen(workers)[1] > 0),
         warnings=(*judged.problems, *judged.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, judged, attempt)),
+        workers=workers, unseen=tuple(_unseen(workers, judged, attempt, untrained)),
         actions=tuple(_actions(store, attempt, reports)),
         would_have=tuple((finding.id, text) for finding, text in judged.would_have),
         held=tuple(withheld_steps(store, attempt)),
         go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
         incidents=_incidents(workers, judged),
-        untrained=None if workers else _untrained(store, attempt),
+        untrained=untrained,
     )
 
 
@@ -323,6 +326,8 @@ def _untrained(store: Store, attempt: int) -> Untrained | None:
 
 
 def _untrained_line(untrained: Untrained) -> str:
+    if untrained.error:
+        return f"The script ended with an error before training: {untrained.error.rstrip('.')}."
     *others, last = untrained.frameworks or ("no framework that Barograph records",)
     before = f"{', '.join(others)} and " if others else ""
     return f"No training was seen. The script imported {before}{last}."
@@ -341,8 +346,12 @@ def _why_none_evaluated(rules: int) -> str:
     return f"{'the only rule' if rules == 1 else f'all {rules} rules'} lacked data or failed"
 
 
-def _unseen(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
+def _unseen(
+    workers: Sequence[WorkerReport], judged: Judged, attempt: int, untrained: Untrained | None
+) -> list[str]:
     lines = list(judged.damage)
+    if not workers and untrained is not None and untrained.error:
+        return [*lines, "No training was recorded: the script failed before it began."]
     if not workers:
         return [*lines, "No training was recorded. Barograph records PyTorch optimizer steps, Keras fit(), boosting "
                         "rounds of train() or fit(), and steps under barograph.jax.observe or "

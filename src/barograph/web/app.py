@@ -26,7 +26,6 @@ from barograph.web.files import file_routes
 from barograph.web.grouping import grouping_routes
 from barograph.web.jobs import job_routes
 from barograph.web.lineage import lineage_routes
-from barograph.web.listing import listed_runs
 from barograph.web.metrics import Counting, Metrics
 from barograph.web.open_studies import OpenStudies
 from barograph.web.opened import OpenRuns
@@ -65,17 +64,11 @@ def application(
     catalogs, secrets = Catalogs(places, clock), Tokens(tokens)
     metrics = Metrics(places, catalogs)
 
-    def runs(request: Request) -> Response:
-        rows, problems = listed_runs(places, catalogs)
-        return json_answer(request, {"runs": rows, "roots": [root.place for root in places.roots],
-                                     "problems": problems})
-
     def the_roots(request: Request) -> Response:
         return json_answer(request, {"roots": [root.place for root in places.roots]})
 
     def schema(request: Request) -> Response:
         return json_answer(request, schema_of(SHAPES))
-
 
     def about(question: Question) -> Any:
         def answer(request: Request) -> Response:
@@ -90,7 +83,7 @@ def application(
     about_runs = [Route(f"/api/{name}", about(question))
                   for name, question in {**QUESTIONS, **inside.QUESTIONS}.items()]
     page = page_routes()
-    routes = [Route("/api/runs", runs), Route("/api/roots", the_roots),
+    routes = [Route("/api/roots", the_roots),
               Route("/health", lambda _: PlainTextResponse("barograph studio\n")),
               *RunLists(places, catalogs, clock).routes(),
               *charting_routes(opened),

@@ -7,7 +7,9 @@ from functools import partial
 from urllib.parse import quote
 
 from barograph.errors import SettingsError
+from barograph.experiments.roots import root_of_places
 from barograph.tune.study import Study
+from barograph.web.places import Places
 from barograph.web.server import EXTRA
 
 
@@ -27,11 +29,13 @@ def run_as_file(url: str, *, title: str, saved_unix: float) -> str:
     Raises:
         SettingsError: The extra is not installed, or the page was not built.
     """
-    return _as_file([url], title=title, saved_unix=saved_unix)
+    # What people changed, and the files that the script logged, are in the catalog of all runs.
+    root = root_of_places([url]) or url
+    return _as_file([root], title=title, saved_unix=saved_unix, run=url)
 
 
 def _as_file(
-    roots: Sequence[str], *, title: str, saved_unix: float, studies: Mapping[str, Study] | None = None
+    roots: Sequence[str], *, title: str, saved_unix: float, run: str = "", studies: Mapping[str, Study] | None = None
 ) -> str:
     try:
         from barograph.web.app import application
@@ -39,8 +43,8 @@ def _as_file(
         from barograph.web.saved import packed, page_with, saved_answers
     except ModuleNotFoundError:
         raise SettingsError(EXTRA) from None
-    keys = list(studies or ())
+    keys, runs = list(studies or ()), [root.key_of(run) for root in Places(roots).roots if run]
     app = application(roots, hosts=[], studies=studies)
-    answers = saved_answers(partial(get_inside, app), [] if keys else ["0"], keys)
-    start = f"#/study/{quote(keys[0], safe='')}" if keys else "#/run/0"
+    answers = saved_answers(partial(get_inside, app), runs, keys)
+    start = f"#/run/{quote(runs[0])}" if runs else f"#/study/{quote(keys[0], safe='')}"
     return page_with(packed(answers, start=start, saved_unix=saved_unix), title=title)

@@ -101,6 +101,8 @@ def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Litera
     try:
         script = (BUILT / "single" / "page.js").read_text(encoding="utf-8")
         style = (BUILT / "single" / "page.css").read_text(encoding="utf-8")
+        # They ask that they go with every copy of the libraries in the script.
+        licenses = (BUILT / "licenses.md").read_text(encoding="utf-8").replace("--", "- -")
     except OSError:
         raise SettingsError(MISSING.strip()) from None
     # A script element ends at "</script", and "<!--" may hide its end.
@@ -108,7 +110,8 @@ def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Litera
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
               "base-uri 'none'; form-action 'none'")
-    return (f'<!doctype html>\n<html lang="en" data-source="{source}">\n<head>\n<meta charset="utf-8">\n'
+    return (f'<!doctype html>\n<!--\n{licenses}\n-->\n<html lang="en" data-source="{source}">\n<head>\n'
+            '<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta name="color-scheme" content="light dark">\n<title>{html.escape(title)}</title>\n'

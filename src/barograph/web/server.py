@@ -71,10 +71,11 @@ def serve(
     links = links_of(host, listening.getsockname()[1], tokens)
 
     def load() -> Any:
-        from barograph.runs.reading.freed_memory import read_with_system_allocator
+        from barograph.runs.reading.freed_memory import convert_without_pandas, read_with_system_allocator
         from barograph.web.app import application
 
         read_with_system_allocator()
+        convert_without_pandas()
         return application(roots, hosts=hosts_of(host), tokens=tokens)
 
     def fail() -> None:

@@ -130,15 +130,6 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """The runs below all roots."""
-
-    runs: tuple[RunRow, ...]
-    roots: tuple[str, ...]
-    problems: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Roots:
     """The places that are served."""
 
@@ -254,7 +245,7 @@ class Inside:
 
 
 SHAPES: Mapping[str, type | Shape] = {
-    "Runs": Runs, "Roots": Roots, "Search": Search, "Run": Run,
+    "Roots": Roots, "Search": Search, "Run": Run,
     "Line": Shape(ChartLine, {
         "span": tuple[Finite, ...], "positions": tuple[Finite, ...], "nonfinite_at": tuple[tuple[Finite, Finite], ...],
         "mean_at": tuple[Finite, ...], "means": tuple[Finite | None, ...],

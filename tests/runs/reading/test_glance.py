@@ -14,11 +14,13 @@ import pytest
 from barograph.errors import StoreDenied
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.manifest import Coverage, EndState, Heartbeat
+from barograph.model.origin import Untrained
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.format.metadata import heartbeat_bytes, sealed
 from barograph.runs.reading.glance import RunState, glance, glances, runs_below
 from barograph.runs.state.findings import write_event
+from barograph.runs.state.origins import write_options
 from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
 
@@ -71,6 +73,12 @@ def test_a_run_that_nobody_came_to_is_empty(workshop: Any) -> None:
     workshop.claim()
 
     assert state_of(workshop) == RunState.EMPTY
+
+
+def test_a_script_that_failed_before_training_is_failed(workshop: Any) -> None:
+    write_options(workshop.store, workshop.claim(), "p0", {}, Untrained((), loops=False, error="ImportError: timm"))
+
+    assert state_of(workshop) == RunState.FAILED
 
 
 def test_a_run_that_another_process_has_just_begun_is_starting(tmp_path: Path) -> None:

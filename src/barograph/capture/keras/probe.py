@@ -189,12 +189,19 @@ def _losses(loss: Any, targets: NDArray[Any], scores: NDArray[Any]) -> NDArray[A
     try:
         with _without_gradients():
             found = array_of(function(keras.ops.convert_to_tensor(targets), keras.ops.convert_to_tensor(scores)))
-    except (ValueError, TypeError):
+    except _errors_of_misfits():
         return None
     if found.shape[:1] != (len(scores),):
         return None
     mean: NDArray[Any] = found.reshape(len(scores), -1).mean(1)
     return mean
+
+
+def _errors_of_misfits() -> tuple[type[Exception], ...]:
+    """Return the errors about targets that do not fit the outputs, such as a label that is no class."""
+    if keras.backend.backend() == "tensorflow":
+        return ValueError, TypeError, sys.modules["tensorflow"].errors.InvalidArgumentError
+    return ValueError, TypeError, RuntimeError
 
 
 def _without_gradients() -> contextlib.AbstractContextManager[Any]:

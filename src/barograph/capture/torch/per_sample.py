@@ -32,9 +32,15 @@ class SampleResults:
     losses: NDArray[Any] | None = None
 
     def updated(self, other: SampleResults | None) -> SampleResults:
-        """Return these results, replaced by those that another one knows."""
+        """Return these results, replaced by those that another one knows.
+
+        Without a loss, the highest of several outputs is taken for the predicted class. A loss that has no classes,
+        such as the squared error of several outputs, withdraws it.
+        """
         if other is None:
             return self
+        if self.targets is None and other.predictions is None:
+            return SampleResults(other.targets, None, other.losses)
         known = {name: value for name in ("targets", "predictions", "losses")
                  if (value := getattr(other, name)) is not None}
         return replace(self, **known)

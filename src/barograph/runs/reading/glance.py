@@ -19,6 +19,7 @@ from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.runs.reading.roster import Roster, Standing, WorkerState
 from barograph.runs.state.claim import claimer_of
 from barograph.runs.state.findings import read_findings
+from barograph.runs.state.origins import read_untrained
 from barograph.runs.state.process import is_alive, this_process
 from barograph.runs.state.survey import surveyed
 from barograph.store.base import Browsable, Level, ObjectInfo, Store
@@ -249,7 +250,17 @@ class _Look:
             return RunState.UNKNOWN
         # The calling process does not train.
         lives = claimer is not None and claimer[0] != this_process() and is_alive(claimer[0])
-        return RunState.STARTING if lives else RunState.EMPTY
+        if lives:
+            return RunState.STARTING
+        return RunState.FAILED if _failed_before_training(self._store, attempt) else RunState.EMPTY
+
+
+def _failed_before_training(store: Store, attempt: int) -> bool:
+    try:
+        untrained = read_untrained(store, attempt)
+    except (DamagedChunk, StoreError):
+        return False  # readers and the doctor report it
+    return untrained is not None and bool(untrained.error)
 
 
 def _record_count(listing: Iterable[ObjectInfo]) -> tuple[int, float]:

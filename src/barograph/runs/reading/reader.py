@@ -165,6 +165,10 @@ class RunReader:
         found: Found = self._kept[what]
         return found
 
+    def open_files(self) -> None:
+        """Open every file of records, so that `damage` names all that cannot be read."""
+        self._records.known_optimizers()  # `keys` does it, too, but makes an object of each
+
     def keys(self, kind: Kind | str | None = None, path: str = "*", pattern: str | None = None) -> list[Key]:
         """Return the keys recorded in the run, sorted.
 

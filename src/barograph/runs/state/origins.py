@@ -108,7 +108,7 @@ def write_options(
     entries = {name: [option.value, list(option.flags)] for name, option in options.items()}
     store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({
         "options": entries,
-        **({} if untrained is None else {"untrained": {"frameworks": untrained.frameworks, "loops": untrained.loops}}),
+        **({} if untrained is None else {"untrained": asdict(untrained)}),
     }))
 
 
@@ -152,8 +152,8 @@ def read_untrained(store: Store, attempt: int) -> Untrained | None:
             continue
         try:
             found = body["untrained"]
-            return Untrained(tuple(map(str, found["frameworks"])), bool(found["loops"]))
-        except (KeyError, TypeError) as error:
+            return Untrained(tuple(map(str, found["frameworks"])), bool(found["loops"]), str(found.get("error", "")))
+        except (KeyError, TypeError, AttributeError) as error:
             raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") from error
     return None
 

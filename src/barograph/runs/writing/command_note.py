@@ -62,5 +62,5 @@ def _note(path: Path) -> tuple[Around, Untrained] | None:
             options = {name: Option(value, tuple(flags)) for name, (value, flags) in said["options"].items()}
             around = Around(tuple(said["opened"]), said["beyond"],
                             tuple((name, text) for name, text in said["printed"]), said["left_out"], options)
-            return around, Untrained(tuple(map(str, said["frameworks"])), bool(said["loops"]))
+            return around, Untrained(tuple(map(str, said["frameworks"])), bool(said["loops"]), str(said["error"]))
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from barograph.model.origin import Option, Untrained
 from barograph.provenance.secrets import Secrets
@@ -38,6 +39,8 @@ class OptionsWriter:
         waiting = self._options
         if waiting is None:
             return
+        if untrained is not None:
+            untrained = replace(untrained, error=self._secrets.hide(untrained.error))
         write_options(self._store, self._attempt, worker, {
             name: Option(self._secrets.hide_parameter(name, option.value), option.flags)
             for name, option in waiting.items()}, untrained)

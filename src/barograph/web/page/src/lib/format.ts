@@ -50,6 +50,11 @@ export function bytes(count: number): string {
   return `${figure(count)} ${units[at]}`;
 }
 
+/** The name of a run; of one without a name, the last part of its place. */
+export function nameOf(name: string | undefined, key: string): string {
+  return name || key.split("/").at(-1) || key;
+}
+
 export function plural(count: number, what: string): string {
   const many = /[^aeiou]y$/.test(what) ? `${what.slice(0, -1)}ies` : `${what}${/(s|ch)$/.test(what) ? "es" : "s"}`;
   return `${count.toLocaleString("en-US")} ${count === 1 ? what : many}`;

@@ -725,13 +725,6 @@ export type RunRow = {
 /** State of a run, from the workers of its newest attempt. */
 export type RunState = "starting" | "running" | "finished" | "stopped" | "failed" | "killed" | "unknown" | "empty" | "damaged";
 
-/** The runs below all roots. */
-export type Runs = {
-  runs: RunRow[];
-  roots: string[];
-  problems: unknown[];
-};
-
 /** The map of one sample at one evaluation. */
 export type SaliencyMap = {
   step: number;
