@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from barograph.cli.jobs.waiting import exit_code_of, status_of
-from barograph.errors import JobError, MissingExtra, StoreError, StoreUnavailable
+from barograph.errors import JobError, MissingExtra, StoreError, StoreFull, StoreUnavailable
 from barograph.jobs import controller as controller_module
 from barograph.jobs.controller import Controller, SteadyClock
 from barograph.jobs.engines.engine import Handle, Order
@@ -36,21 +36,24 @@ class Flaky:
 
     Attributes:
         is_down: Every operation fails.
+        is_full: Nothing can be stored.
         lost: Part of the name of an object; the next time that it is created, the response is lost.
         rejected: Part of what is created; the next time, nothing is stored.
     """
 
     def __init__(self, store: Store) -> None:
         self._store, self.url = store, store.url
-        self.is_down = False
+        self.is_down = self.is_full = False
         self.lost = self.rejected = b""
 
     def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
         self._check()
+        self._check_room()
         self._store.put(name, data)
 
     def create(self, name: str, data: bytes) -> None:
         self._check()
+        self._check_room()
         if self.rejected and self.rejected in data:
             self.rejected = b""
             raise StoreUnavailable("The store cannot be reached.")
@@ -74,6 +77,10 @@ class Flaky:
     def _check(self) -> None:
         if self.is_down:
             raise StoreUnavailable("The store cannot be reached.")
+
+    def _check_room(self) -> None:
+        if self.is_full:
+            raise StoreFull("The store is full.")
 
 
 @dataclass
@@ -500,13 +507,21 @@ def cut_off(place: Place) -> None:
     place.store.is_down = False
 
 
+def full(place: Place) -> None:
+    """The store had no room for heartbeats."""
+    place.store.is_full = True
+    for _ in range(200):
+        place.turn(5.0)
+    place.store.is_full = False
+
+
 def replaced(place: Place) -> None:
     """The controller was killed, and the next command came late."""
     place.manual.advance(36_000.0)
     place.job = place.controller()
 
 
-@pytest.mark.parametrize("blindness", [asleep, cut_off, replaced], ids=lambda blindness: blindness.__name__)
+@pytest.mark.parametrize("blindness", [asleep, cut_off, full, replaced], ids=lambda blindness: blindness.__name__)
 def test_no_agent_is_lost_because_the_controller_did_not_look(
     make: Callable[..., Place], blindness: Callable[[Place], None]
 ) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreFull
 from barograph.jobs.job_log import NOW, instance_folder
 from barograph.model.clock import Clock
 from barograph.runs.format.metadata import unsealed
 from barograph.store.base import Store
 
+_TRIAL, _TRIAL_BYTES = "room.bin", 4096
 _LOOK_SECS = 5.0
 _MOST_UNSEEN_SECS = 2 * _LOOK_SECS
 
@@ -24,8 +25,9 @@ class _Seen:
 class Silence:
     """Measures how long the heartbeat of an instance has not changed.
 
-    Only time in which this process looked counts: if it was stopped, its machine suspended, or the store unreachable,
-    agents may have reported meanwhile. Heartbeats are compared, not their times: clocks of machines differ.
+    Only time counts in which this process looked and the store had room: if it was stopped, its machine suspended, or
+    the store unreachable, agents may have reported meanwhile; a full store takes no heartbeats. Heartbeats are
+    compared, not their times: clocks of machines differ.
 
     Args:
         store: Store of the job.
@@ -40,16 +42,27 @@ class Silence:
         """Return the silence of an instance. Reads its heartbeat every few seconds.
 
         Raises:
-            StoreError: The store cannot be read.
+            StoreError: The store cannot be reached.
         """
         now, seen = self._clock.monotonic(), self._seen.get((attempt, index))
         if seen is not None and now < seen.at + _LOOK_SECS:
             return seen.silent_secs
         beat, silent_secs = self._beat(attempt, index), 0.0
         if seen is not None and beat == seen.beat:
-            silent_secs = seen.silent_secs + min(now - seen.at, _MOST_UNSEEN_SECS)
+            counted = min(now - seen.at, _MOST_UNSEEN_SECS) if self._has_room(attempt, index) else 0.0
+            silent_secs = seen.silent_secs + counted
         self._seen[attempt, index] = _Seen(beat, now, silent_secs)
         return silent_secs
+
+    def _has_room(self, attempt: int, index: int) -> bool:
+        """Return whether the store takes an object as large as a heartbeat."""
+        name = f"{instance_folder(attempt, index)}/{_TRIAL}"
+        try:
+            self._store.put(name, bytes(_TRIAL_BYTES))
+        except StoreFull:
+            return False
+        self._store.delete(name)
+        return True
 
     def _beat(self, attempt: int, index: int) -> object:
         name = f"{instance_folder(attempt, index)}/{NOW}"
