@@ -50,6 +50,24 @@ def place(tmp_path: Path) -> Root:
     return Places([str(tmp_path)]).roots[0]
 
 
+def test_a_catalog_of_many_runs_answers_before_it_is_brought_up_to_date(
+    place: Root, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Catalog, "indexed_runs", 1000)
+    paused, times = threading.Event(), list[int]()
+
+    def pause(secs: float) -> None:
+        times.append(slow.times)
+        assert paused.wait(_LONGEST_SECS)
+
+    indexes = Indexes(ManualClock(), pause=pause)
+    assert indexes.catalog(place).indexed_runs == 1000
+    until(lambda: bool(times))
+    assert (times, slow.times) == ([0], 0)
+    paused.set()
+    until(lambda: slow.times == 1)
+
+
 def until(holds: Callable[[], bool]) -> None:
     ended = threading.Event()
     for _ in range(60_000):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +21,8 @@ _SHARE = 10
 _FEW = 300
 """A request waits until this many runs are indexed; of more, it shows how far it is."""
 _PATIENCE_SECS = 10.0
+_PAGE_FIRST_SECS = 1.5
+"""Pause before a catalog with more runs is brought up to date for the first time: it would slow down the first page."""
 _MOST_PROBLEMS = 20
 
 
@@ -63,10 +67,14 @@ class Indexes:
     Args:
         clock: Decides when.
         patience_secs: Longest wait of a request.
+        pause: Lets some seconds pass.
     """
 
-    def __init__(self, clock: Clock | None = None, *, patience_secs: float = _PATIENCE_SECS) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(
+        self, clock: Clock | None = None, *, patience_secs: float = _PATIENCE_SECS,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._clock, self._pause = clock or SystemClock(), pause
         self._patience_secs = patience_secs
         self._states: dict[int, _State] = {}
         self._lock = threading.Lock()
@@ -144,6 +152,8 @@ class Indexes:
         """Open the catalog, bring it up to date, and return what cannot be read."""
         catalog = state.catalog or catalog_at(root.place)
         self._note(state, catalog)
+        if state.runs > _FEW and not state.is_complete:
+            self._pause(_PAGE_FIRST_SECS)
         damage = [shown(line) for line in catalog.feed(progress=self._progress_of(state)).damage]
         self._note(state, catalog)
         return damage
