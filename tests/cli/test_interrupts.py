@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.cli import main
 from barograph.cli.interrupts import Interrupts
 
 
@@ -73,10 +72,3 @@ def test_afterwards_all_is_as_before(former: signal.Handlers) -> None:
         assert signal.getsignal(signal.SIGINT) is former
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_while_a_command_is_loaded_it_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "application", lambda commands: interrupt())
-    with pytest.raises(SystemExit) as ended:
-        main.main(["jobs"])
-    assert ended.value.code == 130
