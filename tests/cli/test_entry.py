@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_PYTHON = sys.executable  # before `forked_writers` replaces it: a fork has loaded all modules
 
 INTERRUPTED_AT = """
 import importlib, signal, sys
@@ -38,6 +39,6 @@ sys.exit(getattr(importlib.import_module(module), function)())
 def test_ctrl_c_while_a_command_is_loaded_ends_it_silently(tmp_path: Path, words: list[str], module: str) -> None:
     entry = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["scripts"]["barograph"]
     code = INTERRUPTED_AT.format(module=module, words=words, entry=entry)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+    done = subprocess.run([_PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
                           env={**os.environ, "BAROGRAPH_HOME": str(tmp_path / "jobs")})
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
