@@ -16,7 +16,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection, every
 from barograph.model.step import Mode
 
-OF_DATA = ("batch_*", "full_batch", "seen_*", "samples_known*", "target_*", "classes*", "label_*", "padding*")
+OF_DATA = ("batch_*", "full_batch", "seen_*", "samples_*", "target_*", "classes*", "label_*", "padding*")
 """These have forward passes listened to for the sake of what models are fed."""
 
 FACTS = Selection(kinds=frozenset({Kind.FACT}), exclude=OF_DATA)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
 from barograph.jobs.managed_job import ManagedJob
@@ -32,6 +33,7 @@ class Instances:
         self._store = store_from_url(url)
         self._trace, self._training, self._interval, self._clock = trace, training, interval_secs, clock
         self._alive: dict[int, EventLog] = {}
+        self._hearts: dict[EventLog, Heartbeat] = {}
         self._wait, self._work, self._since, self._saving = 0.0, 0.0, 0.0, 0.0
         self._saved = 0.0
 
@@ -44,6 +46,8 @@ class Instances:
         self._clock.advance(1)
         if not self._alive:
             return
+        for log in self._alive.values():
+            self._hearts[log].beat()
         self._train()
         if self._trace.next_taken(self._now - 1) == self._now:
             is_outage = self._trace.next_free(self._now) > self._now
@@ -80,6 +84,7 @@ class Instances:
 
     def start(self, order: Order) -> Handle:
         log = EventLog(self._store, instance_folder(order.attempt, order.index), clock=self._clock.unix)
+        self._hearts[log] = Heartbeat(self._store, order.attempt, order.index, clock=self._clock.monotonic)
         log.append("ready")
         if order.index == 0:
             if order.attempt:

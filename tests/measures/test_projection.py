@@ -77,7 +77,8 @@ def test_t_sne_continues_from_a_frame_and_is_the_same_each_time(digits):
     second = tsne(moved, start=first)
 
     np.testing.assert_array_equal(second, tsne(moved, start=first))
-    assert np.abs(second - first).mean() < 0.2 * first.std()
+    # How far points move depends on the processor.
+    assert np.abs(second - first).mean() < 0.5 * np.abs(tsne(moved) - first).mean()
 
 
 def test_few_or_equal_vectors_have_points():
