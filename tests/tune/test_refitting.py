@@ -11,17 +11,19 @@ import pytest
 
 from barograph.errors import TuneError
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import EVENTS, STOP, EventLog
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import Submitted
 from barograph.store.urls import store_from_url
 from barograph.tune.autotune import refits
 from barograph.tune.overview import best_trial
-from barograph.tune.refitting import refit
+from barograph.tune.refitting import refit, refit_job
 from barograph.tune.study import Study
 from barograph.tune.trial import Refitted
+from barograph.tune.trial_job import submitted
 from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.tuner import stop_jobs
 
 JOB = JobSpec(algorithm="xgboost", target="price", data={"train": "houses.csv"})
 
@@ -31,7 +33,7 @@ def never(secs: float) -> None:
 
 
 class Jobs:
-    """Jobs that end at once."""
+    """Jobs that end at once; without a phase, they wait."""
 
     def __init__(self, folder: Path, phase: str = "finished", reason: str = "") -> None:
         self.home, self.specs = JobsHome(folder / "home"), list[JobSpec]()
@@ -43,7 +45,8 @@ class Jobs:
         write_submission(store, Submission(spec.name, spec))
         log = EventLog(store, EVENTS)
         log.append("submitted")
-        log.append("over", phase=self._phase, reason=self._reason)
+        if self._phase:
+            log.append("over", phase=self._phase, reason=self._reason)
         home.add(JobRecord(spec.name, to, time.time_ns(), "local"), {})
         return Submitted(spec.name, store)
 
@@ -69,6 +72,15 @@ def test_the_best_trial_is_trained_again_once(tmp_path: Path) -> None:
     assert reopened.about()[-1] == f"The model of trial {study.best.number} was refitted on all rows ({best}-refit)."
     assert reopened.refitted == Refitted(study.best.number, f"{best}-refit", 0)
     assert best_trial(reopened, reopened.best).model == f"barograph wait {best}-refit --model DIR"
+
+
+def test_a_study_that_is_stopped_while_its_best_trial_is_refitted_stops_that_job(tmp_path: Path) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path, "")
+    assert stop_jobs(study, jobs.home, "requested by the user") == []
+    view = submitted(plan.job_spec(refit_job(study.best), {}, names=["eta"]), plan, jobs.home, jobs.submit)
+    assert stop_jobs(study, jobs.home, "requested by the user") == [refit_job(study.best)]
+    assert view.store.get(STOP)
 
 
 def test_a_better_trial_needs_another_model(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from barograph.runs.reading.reader import RunReader
 from barograph.tune.autotune import OPTION
 from barograph.tune.metric_values import MetricValues
 from barograph.tune.study import Study
-from barograph.tune.trial import Refitted
+from barograph.tune.trial import Refitted, Trial
 from barograph.tune.trial_job import Submit, adopted, submitted
 from barograph.tune.trial_plan import TrialPlan
 
@@ -44,7 +44,7 @@ def refit(
         RunError: The job cannot be read.
     """
     best = study.best
-    name = f"{best.job}-refit"
+    name = refit_job(best)
     spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})
     view = adopted(home, name) or submitted(spec, plan, home, submit)
     ended = _end_of(view, lambda: ensure(home), wait)
@@ -53,10 +53,15 @@ def refit(
     return Refitted(best.number, name, _rows_of(view))
 
 
+def refit_job(trial: Trial) -> str:
+    """Return the name of the job that trains a trial again."""
+    return f"{trial.job}-refit"
+
+
 def _rows_of(view: JobView) -> int:
     try:
         found = MetricValues(view, [ROWS], {}).read(RunReader(view.store))
-    except NotARun:  # the job was not recorded
+    except (NotARun, StoreError):  # the job was not recorded, or its model is there and only their number unknown
         return 0
     return int(found[ROWS].last) if ROWS in found else 0
 

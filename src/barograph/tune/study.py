@@ -46,6 +46,8 @@ from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
 
 EVENTS = "study/events"
+BY_USER = "requested by the user"
+"""Why a study ended that a user stopped."""
 """Folder of the events in the store of a study."""
 
 
@@ -228,6 +230,11 @@ class Study:
         found = reason_to_end(
             self.trials, self._history.ended, self.objective, self.spec.completion, secs=self.secs)
         return found or self._end_of_strategy
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a user ended it."""
+        return self._ended == BY_USER
 
     @property
     def _end_of_strategy(self) -> str:
@@ -454,7 +461,7 @@ class Study:
                 "cause": cause and str(cause), "curve": list(map(list, mine.curve.items())), "cost": cost}
         self._note("told", lambda: None if mine.state.is_over else body)
 
-    def end(self, reason: str = "requested by the user") -> None:
+    def end(self, reason: str = BY_USER) -> None:
         """Start no more trials; running ones continue."""
         self._note("ended", lambda: {"reason": reason})
 

@@ -18,7 +18,9 @@ from barograph.jobs.job import Job, request_stop
 from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
+from barograph.tune.overview import best_of
 from barograph.tune.packing import Packing
+from barograph.tune.refitting import refit_job
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import objectives_from
 from barograph.tune.studies import check_job, create_study, found_study, study_root
@@ -220,7 +222,7 @@ def _check_unchanged(study: Study, job: Job, space: Space, options: Mapping[str,
 
 
 def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
-    """Ask the jobs of all running trials to stop; return their names.
+    """Ask the jobs of all running trials to stop, and the one that refits the best trial; return their names.
 
     Raises:
         StoreError: A store rejects the request.
@@ -228,13 +230,16 @@ def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
     if not is_plan(study.spec.details):
         return []
     plan, stopped = TrialPlan.from_json(study.spec.details), []
-    for trial in study.running:
+    names = [trial.job for trial in study.running]
+    if plan.refit and best_of(study) and adopted(home, refit_job(study.best)):
+        names.append(refit_job(study.best))
+    for name in names:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
             # A job that this machine does not know was submitted on another one.
-            view = adopted(home, trial.job) or JobView(trial.job, store_from_url(plan.url_of(trial.job)))
+            view = adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
             if not view.refresh().phase.is_over:
                 request_stop(view, reason)
-                stopped.append(trial.job)
+                stopped.append(name)
     return stopped
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.cli.jobs import tune_page
 from barograph.cli.jobs.tune_page import resume_named, show_named
 from barograph.errors import StoreFull
 from barograph.jobs.home import JobsHome
@@ -86,3 +87,23 @@ def test_the_model_that_was_refitted_is_the_one_to_use(tmp_path: Path, capsys: p
     show_named(str(tmp_path / "houses"), as_json=False)
     out = capsys.readouterr().out
     assert "barograph wait houses-000-refit --model DIR copies it; refitted on all 1,442 rows" in out
+
+
+@pytest.mark.parametrize(("stops", "expected"), [(False, [0]), (True, [])])
+def test_a_study_that_the_user_has_stopped_is_not_refitted(
+    stops: bool, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refit(study: Study, plan: TrialPlan, home: JobsHome) -> Refitted:
+        refitted.append(study.best.number)
+        return Refitted(study.best.number, "houses-000-refit", 442)
+
+    refitted = list[int]()
+    monkeypatch.setattr(tune_page, "refit", refit)
+    plan = TrialPlan("houses", JobSpec(algorithm="linear", data={"train": "a.csv"}), tmp_path.as_uri(), refit=True)
+    study = Study.create(tmp_path / "houses", {"alpha": [1.0, 2.0]}, strategy="grid", seed=1, details=plan.to_json())
+    while trial := study.ask(job=plan.job_names):
+        study.tell(trial, 0.5)
+    if stops:
+        study.end()
+    tune_page._follow(study, plan, JobsHome(tmp_path / "home"), as_json=True)
+    assert refitted == expected

@@ -27,7 +27,7 @@ from barograph.tune.options import OPTIONS, better_error, check_objectives, spac
 from barograph.tune.overview import best_of, best_trial, state_of, value_text
 from barograph.tune.refitting import refit
 from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
-from barograph.tune.study import Study
+from barograph.tune.study import BY_USER, Study
 from barograph.tune.study_home import new_study_name
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
@@ -89,14 +89,16 @@ def show_named(name: str, *, as_json: bool) -> None:
 
 
 def stop_named(name: str) -> None:
-    """Stop a study and its running trials."""
+    """Stop a study, its running trials and the refit of its best one."""
     home, printer = JobsHome(), Printer()
     study = open_study(name, home)
-    if study.over and not study.running:
-        printer.line(f"{name} has already ended: {study.over}.")
+    has_ended = bool(study.over) and not study.running
+    if not has_ended:
+        study.end()
+    stopped = stop_jobs(study, home, BY_USER)
+    if has_ended:
+        printer.line(f"{name} has already ended: {study.over}." + "".join(f" Stopping {job}." for job in stopped))
         return
-    study.end()
-    stopped = stop_jobs(study, home, "requested by the user")
     printer.line(f"Stopping {name} and {count(len(stopped), 'job')}. To continue later:  barograph tune resume {name}")
 
 
@@ -163,10 +165,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
     try:
         with StudyView(study, plan, quiet=as_json) as view:
             tuner.run(seen=view.draw)
-        if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
-            study.confirm(found)
-        if plan.refit and best_of(study) and study.refitted is None:
-            _refit(study, plan, home)
+        if not study.was_stopped:
+            _train_more(study, plan, home)
     except KeyboardInterrupt:
         print(file=sys.stderr)
         _say_how_to_continue(plan.name)
@@ -182,8 +182,16 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         raise typer.Exit(EXIT_FAILED)
 
 
+def _train_more(study: Study, plan: TrialPlan, home: JobsHome) -> None:
+    """Repeat and refit the best trials of a study that is over."""
+    if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
+        study.confirm(found)
+    if plan.refit and best_of(study) and study.refitted is None:
+        _refit(study, plan, home)
+
+
 def _refit(study: Study, plan: TrialPlan, home: JobsHome) -> None:
-    _say(f"training trial {study.best.number} again on all rows (--no-refit: do not)")
+    _say(f"refitting trial {study.best.number} on all rows (--no-refit skips this)")
     try:
         study.set_refitted(refit(study, plan, home))
     except BarographError as error:  # the study has a result nevertheless
