@@ -539,7 +539,7 @@ def test_no_agent_is_lost_because_the_controller_did_not_look(
 @pytest.mark.parametrize("kind", ["training", "uploading"])
 @pytest.mark.parametrize(("age_secs", "reason"), [
     (95.0, "Its agent has not reported for 1 min 35 s: it is frozen, or cannot reach the store. "
-           "After 5 min 0 s, the instance is replaced."),
+           "After 5 minutes, the instance is replaced."),
     (20.0, ""),
 ])
 def test_an_agent_that_is_frozen_is_noticed(
@@ -551,6 +551,19 @@ def test_an_agent_that_is_frozen_is_noticed(
     place.store.put(f"{instance_folder(0, 0)}/{NOW}", sealed({"beat": 1, "time_unix": 1_000.0}))
     monkeypatch.setattr("barograph.jobs.job_report.time.time", lambda: 1_000.0 + age_secs)
     assert JobView("digits", place.store).report().reason == reason
+
+
+def test_an_instance_that_has_ended_is_not_called_frozen_while_the_others_go_on(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make(instances=2)
+    doing("training")(place)
+    place.store.put(f"{instance_folder(0, 0)}/{NOW}", sealed({"beat": 1, "time_unix": 1_000.0}))
+    monkeypatch.setattr("barograph.jobs.job_report.time.time", lambda: 1_095.0)
+    assert JobView("digits", place.store).report().reason
+    place.engine.end(0, "finished")
+    place.turn()
+    assert (place.job.state.open_instances, JobView("digits", place.store).report().reason) == ((1,), "")
 
 
 def test_a_machine_that_cannot_start_an_instance_fails_the_job_and_a_node_that_left_does_not(

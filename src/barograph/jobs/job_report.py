@@ -151,7 +151,8 @@ class JobView:
         downloads = doing == "downloading"
         return JobReport(
             self.name, self.store.url, state.phase, doing,
-            state.reason or (self._why_it_waits(heartbeat) if runs else "") or _silence(heartbeat, now),
+            state.reason or (self._why_it_waits(heartbeat) if runs else "") or (
+                _silence(heartbeat, now) if 0 in state.open_instances else ""),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
@@ -199,7 +200,7 @@ def _silence(heartbeat: Mapping[str, Any], now_unix: float) -> str:
     if silent_secs < _SILENT_SECS:
         return ""
     return (f"Its agent has not reported for {duration(silent_secs)}: it is frozen, or cannot reach the store. "
-            f"After {duration(LOST_SECS)}, the instance is replaced.")
+            f"After {LOST_SECS / 60:g} minutes, the instance is replaced.")
 
 
 def view_of(name: str, home: JobsHome) -> JobView:
