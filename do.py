@@ -151,7 +151,8 @@ def _install_debian_packages() -> None:
     if not missing or shutil.which("apt-get") is None or os.getuid() != 0:
         return
     print(f"Installing Debian packages for the tests: {', '.join(missing)}.", flush=True)
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
+    # One by one: not every distribution has all of them, and apt-get would then install none.
+    for words in (["update"], *(["install", "--yes", "--no-install-recommends", package] for package in missing)):
         subprocess.call(["apt-get", "--quiet", "--quiet", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
