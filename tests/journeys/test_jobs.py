@@ -14,6 +14,7 @@ import pytest
 
 from barograph.errors import BarographError
 from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.machine.host import cpus_to_use
 from barograph.machine.marked import kill_marked, marked_processes, program_of
 from barograph.store.urls import store_from_url
 from journeys.conftest import Ended
@@ -211,7 +212,7 @@ def test_a_job_on_a_machine_that_shares_the_directory_is_stopped_from_another_on
 
 def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_run(jobs: Any) -> None:
     jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
-    cpus = str(os.cpu_count())
+    cpus = f"{cpus_to_use():g}"
     first = submit(jobs, "--name", "first", "--cpus", cpus, "slow.py")
     second = submit(jobs, "--name", "second", "--cpus", cpus, "slow.py")
     jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", first)).text, "it has begun")
@@ -226,7 +227,7 @@ def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_ru
 
 def test_a_job_whose_files_are_gone_is_forgotten_and_leaves_its_place_to_the_next(jobs: Any) -> None:
     jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
-    cpus = str(os.cpu_count())
+    cpus = f"{cpus_to_use():g}"
     gone = submit(jobs, "--name", "gone", "--cpus", cpus, "slow.py")
     jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", gone)).text, "it has begun")
     after = submit(jobs, "--name", "after", "--cpus", cpus, "true")
