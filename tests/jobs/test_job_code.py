@@ -158,7 +158,7 @@ def test_too_many_files_are_refused(folder: Path, with_git: bool, monkeypatch: p
     (folder / "data").mkdir()
     for name in "abc":
         (folder / "data" / f"{name}.py").write_text("x")
-    with pytest.raises(JobRefused, match=r'^The code is too much to send: more than 3 files, most of it "data"\. Pass'):
+    with pytest.raises(JobRefused, match=r'^The code is too much to send: more than 3 files, mostly "data"\. Move'):
         pack(folder, secrets=Secrets())
 
 
@@ -183,7 +183,7 @@ def test_too_many_bytes_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatc
     for name in "abc":
         (folder / f"{name}.py").write_text("x" * 2**18)
         (folder / "data" / f"{name}.py").write_text("x" * 2**20)
-    with pytest.raises(JobRefused, match=r'too much to send: more than 2 MiB, most of it "data"\. Pass data with'):
+    with pytest.raises(JobRefused, match=r'too much to send: more than 2 MiB, mostly "data"\. Move data out'):
         pack(folder, secrets=Secrets())
 
 

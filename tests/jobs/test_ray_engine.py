@@ -519,7 +519,7 @@ def test_a_cluster_that_does_not_respond_is_named(address: str, where: str) -> N
     link = RayLink(address)
     try:
         assert link.nodes(0.0, "") == \
-            f"The Ray cluster {where} does not respond within 0 s. Check that its head runs."
+            f"The Ray cluster {where} does not respond within 0 s. Check that its head node is running."
     finally:
         link.close(at_once=True)
 

@@ -168,7 +168,7 @@ def test_a_job_that_never_gets_on_does_not_finish() -> None:
 def test_a_forecast_says_why_jobs_do_not_finish() -> None:
     found = simulate(job(max_wait_secs=1800.0), [Trace(DAY)], ONE_HOUR)
     assert found.lines == ["0% of 1 simulation finished",
-                           "the others, mostly: Stopped: it reached max-wait (30 min 0 s); raise it to wait longer."]
+                           "most of the others: Stopped: it reached max-wait (30 min 0 s); raise it to wait longer."]
 
 
 def test_prices_of_the_job_count_where_the_trace_has_none() -> None:

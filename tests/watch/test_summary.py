@@ -298,7 +298,7 @@ def test_an_error_before_training_is_no_reason_to_mark_steps(
     summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
 
     assert summary.untrained == Untrained(("PyTorch",), loops=True, error="ImportError: timm")
-    assert summary.unseen == ("No training was recorded: the script failed before it began.",)
+    assert summary.unseen == ("No training was recorded: the script failed before training.",)
 
 
 def held_at(step: int) -> CapsuleHead:

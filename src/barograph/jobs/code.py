@@ -161,7 +161,7 @@ def _check_directory(directory: Path) -> None:
 
 def _mostly(tops: Counter[str]) -> str:
     top, _ = tops.most_common(1)[0]
-    return f"most of it {quoted(top)}. Pass data with --data from another folder, or have git ignore it"
+    return f"mostly {quoted(top)}. Move data out of this folder and pass it with --data, or add it to .gitignore"
 
 
 def _too_much(what: str, directory: Path) -> JobRefused:

@@ -7,6 +7,7 @@
     job/requests/NAME.json             what users ask of the job
     job/instances/AAAA-I/NNNNNNNN.json events of the agent of instance I in attempt A
     job/instances/AAAA-I/now.json      its heartbeat, replaced
+    job/instances/AAAA-I/room.bin      whether the store has room: the controller writes it, and deletes it at once
     job/logs/AAAA-I/NNNNNNNN.log       output of the script there
 
 An event is created once under its number. So of two controllers that act at once only one succeeds.

@@ -99,7 +99,7 @@ def remove_leftovers(home: JobsHome) -> None:
             file.unlink(missing_ok=True)
     for name in works & gone:
         LocalEngine(home).release(name)
-    with contextlib.ExitStack() as stack:  # a store that fails keeps nothing of the others
+    with contextlib.ExitStack() as stack:  # if one store fails, the others are cleaned, too
         for file, note in notes:
             if not note:
                 file.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from barograph.model.clock import Clock
 from barograph.runs.format.metadata import unsealed
 from barograph.store.base import Store
 
-_TRIAL, _TRIAL_BYTES = "room.bin", 4096
+_PROBE, _PROBE_BYTES = "room.bin", 4096
 _LOOK_SECS = 5.0
 _MOST_UNSEEN_SECS = 2 * _LOOK_SECS
 
@@ -56,9 +56,9 @@ class Silence:
 
     def _has_room(self, attempt: int, index: int) -> bool:
         """Return whether the store takes an object as large as a heartbeat."""
-        name = f"{instance_folder(attempt, index)}/{_TRIAL}"
+        name = f"{instance_folder(attempt, index)}/{_PROBE}"
         try:
-            self._store.put(name, bytes(_TRIAL_BYTES))
+            self._store.put(name, bytes(_PROBE_BYTES))
         except StoreFull:
             return False
         self._store.delete(name)

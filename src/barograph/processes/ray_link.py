@@ -124,7 +124,7 @@ class RayLink:
         self._wait(lambda: self._known.nodes is not None or bool(self._known.failed), wait_secs)
         where = f" at {self._address} (RAY_ADDRESS)" if self._address else " on this machine"
         return self._known.nodes or self._known.failed or (
-            f"The Ray cluster{where} does not respond within {wait_secs:g} s. Check that its head runs.")
+            f"The Ray cluster{where} does not respond within {wait_secs:g} s. Check that its head node is running.")
 
     def reserve(self, group: str, bundles: Sequence[Mapping[str, float]]) -> bool:
         """Reserve a group, if it is not yet; return whether it is reserved. Does not wait."""

@@ -351,7 +351,7 @@ def _unseen(
 ) -> list[str]:
     lines = list(judged.damage)
     if not workers and untrained is not None and untrained.error:
-        return [*lines, "No training was recorded: the script failed before it began."]
+        return [*lines, "No training was recorded: the script failed before training."]
     if not workers:
         return [*lines, "No training was recorded. Barograph records PyTorch optimizer steps, Keras fit(), boosting "
                         "rounds of train() or fit(), and steps under barograph.jax.observe or "

@@ -101,7 +101,7 @@ def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Litera
     try:
         script = (BUILT / "single" / "page.js").read_text(encoding="utf-8")
         style = (BUILT / "single" / "page.css").read_text(encoding="utf-8")
-        # They ask that they go with every copy of the libraries in the script.
+        # The licenses must go with every copy of the libraries in the script.
         licenses = (BUILT / "licenses.md").read_text(encoding="utf-8").replace("--", "- -")
     except OSError:
         raise SettingsError(MISSING.strip()) from None

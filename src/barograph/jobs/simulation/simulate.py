@@ -80,7 +80,7 @@ class Forecast:
         """The forecast for people."""
         said = [f"{share(self.finished_share)} of {count(self.simulations, 'simulation')} finished"]
         if self.why_unfinished:
-            said.append(f"the others, mostly: {self.why_unfinished}")
+            said.append(f"most of the others: {self.why_unfinished}")
         starts_again = ("Without checkpoints, the training starts again after each interruption. Add --spot or "
                         "--checkpoint-every auto (in a job file: spot = true).")
         if not self.finished_share:
