@@ -484,6 +484,16 @@ def test_an_agent_that_is_frozen_is_lost_after_five_minutes_and_killed(kind: str
                                                     "killed."}]
 
 
+def test_an_agent_that_takes_an_hour_to_start_is_waited_for(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    place.frozen.add(0)
+    place.store.delete(f"{instance_folder(0, 0)}/{NOW}")
+    for _ in range(720):
+        place.turn(5.0, turns=1)
+    assert (len(place.engine.started), place.job.state.interruptions) == (1, 0)
+
+
 def test_a_frozen_agent_is_killed_before_its_peers_have_saved(make: Callable[..., Place]) -> None:
     place = make(instances=2)
     place.engine.ignore = True

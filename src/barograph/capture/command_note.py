@@ -11,7 +11,8 @@ from barograph.model.launch_variable import COMMAND_NOTE_VARIABLE, LAUNCH_VARIAB
 if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings
 
-_MOST_ERROR_CHARS = 300
+_MOST_ERROR_CHARS = 100_000
+"""Its reader hides secrets in it before it is shortened."""
 _FRAMEWORKS = {
     "torch": "PyTorch", "tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "xgboost": "XGBoost",
     "lightgbm": "LightGBM", "sklearn": "scikit-learn", "mxnet": "MXNet",

@@ -251,7 +251,9 @@ class ManagedJob:
         silent_secs = self._silence.secs(self._state.attempt, index)
         if gone:
             return gone if silent_secs >= _ELSEWHERE_SECS else ""
-        return f"Its agent was silent for {duration(silent_secs)} and was killed." if silent_secs >= LOST_SECS else ""
+        if silent_secs < LOST_SECS or not self._silence.was_heard(self._state.attempt, index):
+            return ""
+        return f"Its agent was silent for {duration(silent_secs)} and was killed."
 
     def _take_event(self, index: int, number: int, event: Event) -> None:
         if event.kind == "ended":

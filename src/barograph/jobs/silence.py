@@ -54,6 +54,11 @@ class Silence:
         self._seen[attempt, index] = _Seen(beat, now, silent_secs)
         return silent_secs
 
+    def was_heard(self, attempt: int, index: int) -> bool:
+        """Return whether an instance has sent a heartbeat; starting one may take long."""
+        seen = self._seen.get((attempt, index))
+        return seen is not None and seen.beat is not None
+
     def _has_room(self, attempt: int, index: int) -> bool:
         """Return whether the store takes an object as large as a heartbeat."""
         name = f"{instance_folder(attempt, index)}/{_PROBE}"

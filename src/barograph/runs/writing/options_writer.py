@@ -10,6 +10,8 @@ from barograph.provenance.secrets import Secrets
 from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
 
+_MOST_ERROR_CHARS = 300
+
 
 class OptionsWriter:
     """Holds the options until they can be written.
@@ -40,7 +42,7 @@ class OptionsWriter:
         if waiting is None:
             return
         if untrained is not None:
-            untrained = replace(untrained, error=self._secrets.hide(untrained.error))
+            untrained = replace(untrained, error=self._secrets.hide(untrained.error)[:_MOST_ERROR_CHARS])
         write_options(self._store, self._attempt, worker, {
             name: Option(self._secrets.hide_parameter(name, option.value), option.flags)
             for name, option in waiting.items()}, untrained)
