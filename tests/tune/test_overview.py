@@ -12,7 +12,8 @@ from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.tune.confirmation import judged
 from barograph.tune.overview import overview_of, study_row, verdict_of
-from barograph.tune.study import EVENTS, Study
+from barograph.tune.study import Study
+from barograph.tune.study_events import EVENTS
 from barograph.tune.trial import Cause, TrialState
 from barograph.tune.trial_plan import TrialPlan
 

@@ -12,7 +12,8 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
-from barograph.tune.study import EVENTS, Study
+from barograph.tune.study import Study
+from barograph.tune.study_events import EVENTS
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial_plan import TrialPlan
 from barograph.web.app import application

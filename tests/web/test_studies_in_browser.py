@@ -13,7 +13,8 @@ import pytest
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.tune.confirmation import judged
-from barograph.tune.study import EVENTS, Study
+from barograph.tune.study import Study
+from barograph.tune.study_events import EVENTS
 from barograph.tune.trial import Cause
 from barograph.tune.trial_plan import TrialPlan
 from barograph.web.app import application

@@ -9,7 +9,7 @@ import re
 _RAISED = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt|Warning|Failed|Denied)\b.*")
 _MOST_CHARS = 300
 DISK_FULL = os.strerror(errno.ENOSPC)
-"""What the system says about a full disk. Programs such as `dd` report it, and then what they have done."""
+"""The system's message for a full disk. It may not be the last line: `dd` prints its statistics after it."""
 
 
 def last_error(output: str) -> str:

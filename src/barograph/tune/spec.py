@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from barograph.errors import TuneError, nearest
+from barograph.errors import StudyChanged, TuneError, nearest
 from barograph.tune.parameter import is_number
 from barograph.tune.space import Space
 
@@ -198,3 +198,24 @@ def _names(names: bool | str | Sequence[str]) -> tuple[str, ...]:
 
 def _known(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: data[item.name] for item in fields(kind) if item.name in data}
+
+
+def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
+    """Raise `StudyChanged` if a study cannot be continued as another specification says."""
+    changes = [f"{name} {before}, now {after}" for name, before, after in (
+        ("the space was", _texts(found.space), _texts(asked.space)),
+        ("the constraints were", _constraints(found.space), _constraints(asked.space)),
+        ("the objective was", _texts(found.objectives), _texts(asked.objectives)),
+        ("the strategy was", found.strategy, asked.strategy), ("the seed was", found.seed, asked.seed),
+    ) if before != after]
+    if changes:
+        raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
+                           f"study with this one as a parent ({url}).")
+
+
+def _texts(items: Iterable[object]) -> str:
+    return "; ".join(map(str, items))
+
+
+def _constraints(space: Space) -> str:
+    return "; ".join(sorted(constraint.text for constraint in space.constraints)) or "none"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from barograph.errors import BadSpace, ObjectNotFound, StoreError, StudyChanged, StudyExists, TuneError, UnknownStudy
+from barograph.errors import BadSpace, StoreError, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.job_log import DAMAGED, Event, EventLog, NotLeading
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
@@ -34,6 +34,7 @@ from barograph.tune.spec import (
     Objective,
     Stopping,
     StudySpec,
+    check_same,
     completion_from_json,
     default_stopping,
     objectives_from,
@@ -41,14 +42,13 @@ from barograph.tune.spec import (
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
+from barograph.tune.study_events import event_log, event_name
 from barograph.tune.table import StudyTable
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
 
-EVENTS = "study/events"
 BY_USER = "requested by the user"
 """Why a study ended that a user stopped."""
-"""Folder of the events in the store of a study."""
 
 
 class Study:
@@ -139,7 +139,7 @@ class Study:
             secrets.randbelow(2**31) if seed is None else seed, completion, stopping or default_stopping(strategy),
             dict(details or {}))
         store, clock = None if where is None else _store(where), clock or SystemClock()
-        if store and resume and _log(store, clock).new():
+        if store and resume and event_log(store, clock).new():
             found = cls.open(store, clock=clock)
             check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
             if changes_end and found.spec.completion != completion:
@@ -152,7 +152,7 @@ class Study:
         ], spec, transfer=transfer)
         if store is None:
             return cls(spec, heritage=heritage, clock=clock)
-        log = _log(store, clock)
+        log = event_log(store, clock)
         try:
             log.append("created", **spec.to_json(), heritage=heritage.to_json())
         except NotLeading:
@@ -170,7 +170,7 @@ class Study:
             StoreError: The store is unreachable.
         """
         store, clock = _store(where), clock or SystemClock()
-        log = _log(store, clock)
+        log = event_log(store, clock)
         events = log.new()
         if not events:
             raise UnknownStudy(f"There is no study ({store.url}).")
@@ -556,55 +556,8 @@ class Study:
                                     reason="the record of its parameters is damaged"))
 
 
-def event_name(number: int) -> str:
-    """Return the name of an event in the store of a study."""
-    return f"{EVENTS}/{number:08d}.json"
-
-
 def _store(where: str | os.PathLike[str] | Store) -> Store:
     return store_from_url(where) if isinstance(where, str | os.PathLike) else where
-
-
-def _log(store: Store, clock: Clock) -> EventLog:
-    return EventLog(store, EVENTS, clock=clock.unix)
-
-
-def identity_of(store: Store) -> bytes:
-    """Return what tells a study from another one that was created at the same place after it was deleted.
-
-    Raises:
-        StoreError: The store is unreachable.
-    """
-    try:
-        return bytes(store.get(event_name(0)))
-    except ObjectNotFound:
-        return b""
-
-
-def has_event(store: Store, name: str) -> bool:
-    """Return whether the store of a study has an event.
-
-    Raises:
-        StoreError: The store is unreachable.
-    """
-    try:
-        store.get(name)
-    except ObjectNotFound:
-        return False
-    return True
-
-
-def check_same(found: StudySpec, asked: StudySpec, url: str) -> None:
-    """Raise `StudyChanged` if a study cannot be continued as another specification says."""
-    changes = [f"{name} {before}, now {after}" for name, before, after in (
-        ("the space was", _texts(found.space), _texts(asked.space)),
-        ("the constraints were", _constraints(found.space), _constraints(asked.space)),
-        ("the objective was", _texts(found.objectives), _texts(asked.objectives)),
-        ("the strategy was", found.strategy, asked.strategy), ("the seed was", found.seed, asked.seed),
-    ) if before != after]
-    if changes:
-        raise StudyChanged(f"The study cannot be resumed, because it changed: {'; '.join(changes)}. Create another "
-                           f"study with this one as a parent ({url}).")
 
 
 def _origin(data: Mapping[str, Any]) -> Origin:
@@ -616,14 +569,6 @@ def _origin(data: Mapping[str, Any]) -> Origin:
 def _shared(proposer: str, why: str, bracket: int) -> Origin:
     """Return one object for the many trials of equal origin."""
     return Origin(proposer, why, bracket=bracket)
-
-
-def _texts(items: Iterable[object]) -> str:
-    return "; ".join(map(str, items))
-
-
-def _constraints(space: Space) -> str:
-    return "; ".join(sorted(constraint.text for constraint in space.constraints)) or "none"
 
 
 def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

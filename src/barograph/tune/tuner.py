@@ -22,9 +22,9 @@ from barograph.tune.overview import best_of
 from barograph.tune.packing import Packing
 from barograph.tune.refitting import refit_job
 from barograph.tune.space import Space, space_from
-from barograph.tune.spec import objectives_from
+from barograph.tune.spec import check_same, objectives_from
 from barograph.tune.studies import check_job, create_study, found_study, study_root
-from barograph.tune.study import Study, check_same
+from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values

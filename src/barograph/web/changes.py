@@ -18,7 +18,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, OUTPUT, RECORDS, WORKERS
 from barograph.store.base import Store
 from barograph.tune.live_values import LIVE
-from barograph.tune.study import EVENTS, event_name, has_event, identity_of
+from barograph.tune.study_events import EVENTS, event_name, has_event, identity_of
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
 from barograph.web.places import Places

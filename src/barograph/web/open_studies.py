@@ -16,7 +16,8 @@ from barograph.store.base import Browsable, Store
 from barograph.tune.live_values import Latest
 from barograph.tune.overview import StudyRow, overview_of, study_row
 from barograph.tune.studies import name_of
-from barograph.tune.study import EVENTS, Study, has_event, identity_of
+from barograph.tune.study import Study
+from barograph.tune.study_events import EVENTS, has_event, identity_of
 from barograph.tune.study_home import FOLDER, StudyHome
 from barograph.web.kept_open import KeptOpen
 from barograph.web.places import Places, Root, store_at
