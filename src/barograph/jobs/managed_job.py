@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from dataclasses import asdict
 
 from barograph.errors import DamagedChunk, JobError, ObjectNotFound
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
-from barograph.jobs.engines.engine import Engine, Handle, Order
+from barograph.jobs.engines.engine import Engine, Handle, Order, is_elsewhere
 from barograph.jobs.heartbeat import LOST_SECS
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
@@ -246,7 +245,7 @@ class ManagedJob:
         handle = self._state.handles[index]
         # The agent on another machine cannot be seen from here. Without its heartbeat, a controller of another machine
         # that shares the directory of jobs would start a second one.
-        if gone and handle.get("host", (here := socket.gethostname())) == here:
+        if gone and not is_elsewhere(handle):
             return gone
         silent_secs = self._silence.secs(self._state.attempt, index)
         if gone:

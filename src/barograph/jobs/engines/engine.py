@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -130,3 +131,9 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release what is needed to manage instances; the instances are not touched."""
         ...
+
+
+def is_elsewhere(handle: Handle) -> bool:
+    """Return whether an instance runs on another machine that shares the directory of jobs."""
+    here = socket.gethostname()
+    return bool(handle.get("host", here) != here)

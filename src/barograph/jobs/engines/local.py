@@ -7,14 +7,21 @@ import functools
 import os
 import shutil
 import signal
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from barograph.errors import JobError
 from barograph.jobs.data.mounts import mounts, unmount
-from barograph.jobs.engines.engine import ASKED, CPUS_VARIABLE, INSTANCE_VARIABLE, NETWORK_VARIABLE, Handle, Order
+from barograph.jobs.engines.engine import (
+    ASKED,
+    CPUS_VARIABLE,
+    INSTANCE_VARIABLE,
+    NETWORK_VARIABLE,
+    Handle,
+    Order,
+    is_elsewhere,
+)
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
@@ -205,17 +212,17 @@ class LocalEngine:
 
     def ask_to_end(self, handle: Handle) -> None:
         """See `Engine.ask_to_end`."""
-        if self.is_gone(handle) and not _is_elsewhere(handle):
+        if self.is_gone(handle) and not is_elsewhere(handle):
             return
         with contextlib.suppress(OSError):
             (Path(handle["work"]) / ASKED).touch()
-        if not _is_elsewhere(handle):
+        if not is_elsewhere(handle):
             with contextlib.suppress(OSError):
                 os.kill(handle["pid"], signal.SIGTERM)
 
     def kill(self, handle: Handle) -> None:
         """See `Engine.kill`. An instance on another machine can only be asked to end."""
-        if _is_elsewhere(handle):
+        if is_elsewhere(handle):
             self.ask_to_end(handle)
             return
         if not self.is_gone(handle):
@@ -279,11 +286,6 @@ def _unmount(directory: Path) -> None:
 
 def _process(handle: Handle) -> Process:
     return Process(handle["pid"], handle["host"], handle["boot_id"], handle["started_ticks"])
-
-
-def _is_elsewhere(handle: Handle) -> bool:
-    """Return whether an instance runs on another machine that shares the directory of jobs."""
-    return bool(handle["host"] != socket.gethostname())
 
 
 def _lower(spec: JobSpec, option: str) -> str:
