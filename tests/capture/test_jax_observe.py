@@ -27,6 +27,7 @@ from barograph.capture.jax import reading as jax_reading  # noqa: E402
 from barograph.capture.jax import step as jax_step  # noqa: E402
 from barograph.capture.jax.program import Program  # noqa: E402
 from barograph.capture.jax.timing import FEW, Surplus  # noqa: E402
+from barograph.capture.price import Price  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
 from barograph.measures.summary import summarize  # noqa: E402
 from barograph.model.key import Kind  # noqa: E402
@@ -378,7 +379,8 @@ def test_what_a_device_reduces_comes_in_few_arrays_and_is_what_the_loop_says(mon
 
 def test_no_part_of_an_evaluation_is_left_out_to_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Surplus, "lacks_plain", True)
-    monkeypatch.setattr(Surplus, "likely_secs", 0.0)  # else a busy machine makes the parts dearer than the budget
+    monkeypatch.setattr(Price, "affords_evaluation", lambda *_: True)  # else a busy machine makes them too expensive
+    monkeypatch.setattr(Price, "evaluation_goes_on", lambda *_: True)
     chosen = barograph.Selection("outputs", kinds=frozenset({Kind.OUTPUT}), schedule=barograph.Schedule(
         modes=frozenset({barograph.Mode.EVAL})))
 

@@ -39,8 +39,7 @@ class BackgroundSource:
             self._thread.join()
 
     def _watch(self) -> None:
-        while not self._closed.is_set():
+        while True:
             self._latest = self.source.poll()
-            if self._is_disabled():
+            if self._is_disabled() or self._closed.wait(self.source.interval_secs):
                 return
-            self._closed.wait(self.source.interval_secs)
