@@ -391,7 +391,7 @@ def test_other_boosters_of_xgboost_train(job: Job, halves: Any, booster: str) ->
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 @pytest.mark.parametrize("module", [table_prediction, image_prediction])
 def test_a_prediction_script_without_data_says_how_it_is_called(module: Any, arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="^usage: python predict.py "):
+    with pytest.raises(SystemExit, match=r"^usage: python predict\.py "):
         module.main(arguments)
 
 
