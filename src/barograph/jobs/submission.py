@@ -61,6 +61,7 @@ def read_submission(store: Store) -> Submission:
     except ObjectNotFound:
         raise NotARun(f"There is no job at {store.url}.") from None
     try:
-        return Submission(**{**body, "spec": spec_from_json(json.loads(body["spec"]))})
+        known = {name: body[name] for name in Submission.__slots__ if name in body}  # others are of another version
+        return Submission(**{**known, "spec": spec_from_json(json.loads(body["spec"]))})
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise DamagedChunk(f"The job cannot be read: {error} ({store.url}).") from error
