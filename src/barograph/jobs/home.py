@@ -123,6 +123,15 @@ class JobsHome:
         self._write("submitting", identity, dict(note), replaces=True)
         return self.path / "submitting" / f"{identity}.json"
 
+    def write_note(self, name: str, note: Mapping[str, object]) -> None:
+        """Write a JSON file of the directory itself.
+
+        Raises:
+            JobRefused: It cannot be written.
+        """
+        with self._mapped():
+            self._write_mapped(self.path / name, dict(note), replaces=True)
+
     def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
         """Enter a job.
 
