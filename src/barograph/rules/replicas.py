@@ -148,7 +148,7 @@ class SameDataOnAllWorkers(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         digests = view.worker_scalars(fact(Fact.BATCH_DIGEST))
         if len(digests) < 2 or view.step.mode is not Mode.TRAIN:
-            yield Unjudged("no step recorded batch digests of several workers")
+            yield Unjudged("needs the batches of several workers")
             return
         if len(set(digests.values())) > 1:
             return
