@@ -1,4 +1,4 @@
-"""Keeps other web sites and strangers out: who is addressed, where a request comes from, and what a page may load."""
+"""Middleware against DNS rebinding, cross-site requests and unauthorized access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VISITOR = "barograph.visitor"
 
 
 class Protection:
-    """Refuses foreign hosts and origins, asks for a token where one is needed, and adds security headers.
+    """Checks `Host`, `Origin` and token of a request, and adds security headers.
 
     A page on another web site can make a browser send requests to a server on this machine. It cannot choose the
     `Host` header (but its own name may lead here: DNS rebinding) nor `Origin`. It cannot send JSON without asking.
@@ -30,8 +30,8 @@ class Protection:
     The files of the page hold no data, so they need no token; the page asks for it.
 
     Args:
-        app: What is protected.
-        hosts: Names under which the server may be addressed; empty: any.
+        app: The protected application.
+        hosts: Allowed values of the `Host` header; empty: any.
         tokens: Secrets, one of which is needed in `Authorization: Bearer`, in the cookie, or once as `?token=`, which
             sets the cookie and leaves the address.
         open_paths: Paths that need no token.
@@ -86,14 +86,14 @@ class Protection:
 
 
 def visitor_of(request: Request) -> Token:
-    """Return the token of the person that sends a request."""
+    """Return the token of a request."""
     visitor = request.scope.get(_VISITOR, ANYBODY)
     assert isinstance(visitor, Token)
     return visitor
 
 
 def login(request: Request, tokens: Tokens, secret: str) -> Response:
-    """Return the answer to a typed token: its cookie, or an error."""
+    """Return the response to a typed token: its cookie, or an error."""
     token = tokens.of(secret)
     if token is None:
         return _answer(401, "This is no token of this server.")
