@@ -1,4 +1,4 @@
-"""Whether a run is intact, in a sentence."""
+"""The verdict of `barograph doctor`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class UnderflowOverflow(Rule):
         if not narrow and Fact.LOSS_SCALE in facts:
             narrow = FP16.name
         if not (narrow or _formats(gradients.subjects) or _formats(outputs.subjects)):
-            yield Unjudged("the run does not compute in low precision (float16, bfloat16, float8), or did not record it")
+            yield Unjudged("the run does not compute in low precision (float16, bfloat16), or did not record it")
             return
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
