@@ -57,10 +57,10 @@ class Protection:
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if self._hosts and _name(host) not in self._hosts:
-            return _answer(403, f"This server does not answer to {host[:100]!r}.")
+            return _answer(403, f"The host {host[:100]!r} is not allowed. Open the link that the server printed.")
         asks_only = scope["type"] == "http" and scope["method"] in _SAFE
         if not asks_only and not _is_from_here(headers, host):
-            return _answer(403, "This request comes from another web site.")
+            return _answer(403, "The request comes from another web site.")
         if not asks_only and scope["type"] == "http" and not _is_json(headers):
             return _answer(415, "Send JSON with the content type application/json.")
         path = scope["path"]
@@ -80,7 +80,7 @@ class Protection:
             return _answer(401, "This server needs a token. Open the link that `barograph studio` printed, or type "
                                 "the token.", {"www-authenticate": "Bearer"})
         if not asks_only and not visitor.may_write:
-            return _answer(403, "This token may only read. Editing needs the token of a writer.")
+            return _answer(403, "This token is read-only. Editing needs a writer token.")
         scope[_VISITOR] = visitor
         return None
 
@@ -96,7 +96,7 @@ def login(request: Request, tokens: Tokens, secret: str) -> Response:
     """Return the response to a typed token: its cookie, or an error."""
     token = tokens.of(secret)
     if token is None:
-        return _answer(401, "This is no token of this server.")
+        return _answer(401, "Wrong token.")
     response = Response(status_code=204)
     set_cookie(response, tokens, secret, secure=_is_encrypted(request.scope, request.headers))
     return response
