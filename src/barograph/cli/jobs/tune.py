@@ -35,7 +35,7 @@ Find the best hyperparameters of a training with few trials.
 
     Examples:
 
-      barograph tune train.py --vary lr=1e-5..1e-1:log --vary width=16..256:int --maximize val_acc --parallel 4
+      barograph tune train.py --vary lr=1e-5..1e-1:log --maximize val_acc
 
       barograph tune tune.toml
 
@@ -141,9 +141,11 @@ def start(**typed: Any) -> None:
 
     Examples:
 
-      barograph tune train.py --vary lr=1e-5..1e-1:log --vary optimizer=adam,sgd --maximize val_acc --jobs 40
+      barograph tune train.py --vary lr=1e-5..1e-1:log --maximize val_acc
 
-      barograph tune --algorithm xgboost --data train=houses.parquet --target price
+      barograph tune tune.toml --jobs 40 --parallel 4
+
+      barograph tune --algorithm xgboost --data train=a.parquet --target price
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.tune_page import start_typed

@@ -69,7 +69,7 @@ def archive(
 
       barograph export archive digits --checkpoints -o digits.zip
 
-      barograph export archive digits --root s3://bucket/runs -o s3://bucket/archives/digits.zip
+      barograph export archive digits --root s3://bucket/runs -o digits.zip
     """
     from barograph.cli.share.archive_page import export_and_print
 
@@ -163,7 +163,7 @@ def tensorboard(
 
       barograph export tensorboard runs/first --follow
 
-      barograph export tensorboard runs/first -o logs/first && tensorboard --logdir logs
+      barograph export tensorboard runs/first -o logs/first
 
       barograph export tensorboard runs/first -o logs/first --json | jq .folders
     """
@@ -197,7 +197,7 @@ def mlflow(
 
       barograph export mlflow runs/first --to http://localhost:5000
 
-      barograph export mlflow digits --to http://localhost:5000 --json | jq '.runs[].told'
+      barograph export mlflow digits --to http://localhost:5000
     """
     from barograph.cli.share.mlflow_export import export_and_print
 

@@ -48,7 +48,7 @@ def archive(
 
       barograph import archive digits.zip
 
-      barograph import archive s3://bucket/archives/digits.zip --root s3://bucket/runs
+      barograph import archive digits.zip --root s3://bucket/runs
 
       barograph import archive digits.zip --check --json | jq .runs
     """
@@ -77,7 +77,7 @@ def smdebug(
 
       barograph import smdebug ts_output -o runs/old
 
-      barograph import smdebug s3://bucket/job/debug-output -o s3://bucket/runs/old --json | jq .damage
+      barograph import smdebug s3://bucket/job/debug-output -o runs/old
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.share.importing_page import import_and_print
@@ -107,9 +107,9 @@ def tensorboard(
 
       barograph import tensorboard logs -o runs/imported
 
-      barograph import tensorboard logs/exp1/events.out.tfevents.1700000000.host -o runs/exp1
+      barograph import tensorboard logs/exp1 -o runs/exp1
 
-      barograph import tensorboard s3://bucket/logs -o runs/imported --json | jq '.runs[].losses'
+      barograph import tensorboard s3://bucket/logs -o runs/imported
     """
     from barograph.cli.share.tensorboard_import import import_and_print
 

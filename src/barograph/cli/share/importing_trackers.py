@@ -54,7 +54,7 @@ def mlflow(
 
       barograph import mlflow sqlite:///mlflow.db --root runs --experiment digits
 
-      barograph import mlflow http://localhost:5000 --by-reference --json | jq .damage
+      barograph import mlflow http://localhost:5000 --by-reference
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.share.trackers_import import import_and_print
@@ -86,7 +86,7 @@ def wandb(
 
       barograph import wandb wandb
 
-      barograph import wandb wandb/offline-run-20261123_010844-bibdrpuf --root runs --json | jq '.runs[].run'
+      barograph import wandb wandb --root runs --json | jq '.runs[].run'
     """
     from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.trackers.importing import Wanted
@@ -120,7 +120,7 @@ def aim(
 
       barograph import aim .
 
-      barograph import aim /data/experiments --python ~/venvs/aim/bin/python --root runs
+      barograph import aim . --python ~/venvs/aim/bin/python --root runs
     """
     from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.aim.source import AimSource
