@@ -33,7 +33,7 @@ def test_a_whole_run_is_called_whole(call: Call, healthy: Path) -> None:
     said = call("doctor", healthy)
 
     assert said.code == 0
-    assert said.lines[0] == "whole: every recorded file is present and readable."
+    assert said.lines[0] == "intact: every recorded file is present and readable."
     assert str(healthy) in said.out
 
 
