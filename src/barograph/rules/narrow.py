@@ -65,7 +65,7 @@ class UnderflowOverflow(Rule):
     alive: float = parameter(0.01, "Least share of non-zero elements in a float16 gradient.", above=0.0, below=1.0)
     headroom: float = parameter(0.5, "Share of the format's largest number that outputs may "
                                      "reach.", above=0.0, at_most=1.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -35,7 +35,7 @@ class StalledTraining(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     threshold: float = parameter(1800.0, "Allowed seconds without a step.", above=0.0)
-    recovery: int = parameter(1, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(1, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
