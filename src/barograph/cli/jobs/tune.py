@@ -178,7 +178,7 @@ def resume(
 ) -> None:
     """Continue a study.
 
-    It was interrupted or stopped; or it was complete, and --jobs asks for more trials.
+    Also one that you stopped, or that is complete: --jobs sets a new number of trials.
 
     Examples:
 
@@ -193,9 +193,9 @@ def resume(
 
 @GROUP.command("show")
 def show(study: _StudyName, as_json: _Json = False) -> None:
-    """Show a study and its best trial.
+    """Show the trials of a study and the best one.
 
-    Also the importance of its parameters, and how values were chosen.
+    Also prints the importance of parameters, and how values were chosen.
 
     Examples:
 
@@ -221,9 +221,7 @@ def stop(study: _StudyName) -> None:
 
 @GROUP.command("list")
 def list_(as_json: _Json = False) -> None:
-    """List the studies of this machine.
-
-    The newest first.
+    """List the studies of this machine, the newest first.
 
     Examples:
 
