@@ -82,9 +82,9 @@ def recording_cost(cost: Cost) -> str:
         >>> recording_cost(Cost(train_secs=60.0, capture_secs=0.9, budget=0.01))
         'recording cost 1.5% (budget 1%; runs of less than 120 s may exceed it)'
         >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3, budget=0.01))
-        'recording took 300.0 ms of 2.3 s (the budget of 1% is for longer runs)'
+        'recording took 300 ms of 2.3 s (the budget of 1% is for longer runs)'
         >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3))
-        'recording took 300.0 ms of 2.3 s'
+        'recording took 300 ms of 2.3 s'
     """
     limited = not math.isnan(cost.budget)
     if cost.too_short:
