@@ -283,7 +283,7 @@ def test_a_stop_is_asked_for_where_the_run_goes_on(
 
         request = read_stop(store_from_url(place), attempt=0)
 
-    assert "barograph asked the training to stop, because of N101 non-finite" in said.out
+    assert "barograph: asked the training to stop, because of N101 non-finite" in said.out
     assert request is not None
     assert request.finding_id.startswith("N101")
 
