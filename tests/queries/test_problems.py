@@ -227,6 +227,17 @@ def test_no_two_remedies_move_a_setting_both_ways() -> None:
     assert contradicting([better.remedy, other.remedy]) == 0
 
 
+def test_the_remedy_is_that_of_the_main_evidence_and_stays_when_stronger_findings_follow() -> None:
+    first = finding("W101", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.7,
+                                      remedy="Lower the learning rate from 2 to 0.0667."), opened=0)
+    later = finding("W104", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9,
+                                      remedy="Lower the learning rate from 2 to 0.2."), opened=4)
+
+    (alone,), (together,) = problems_of([first]), problems_of([first, later])
+
+    assert alone.remedy.new == together.remedy.new == 0.0667
+
+
 def test_a_remedy_is_not_given_with_two_values() -> None:
     causes = [Suspicion("my-own", 0.9, remedy="Lower the learning rate from 2 to 1."),
               Suspicion("my-other", 0.8, remedy="Lower the learning rate from 2 to 0.1.")]

@@ -13,7 +13,7 @@ import pytest
 from barograph.errors import TuneError, UnknownName
 from barograph.jobs.job_log import log_folder
 from barograph.jobs.spec import JobSpec
-from barograph.jobs.state import JobState
+from barograph.jobs.state import JobState, Phase
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
 from barograph.queries.problems import Problem
@@ -100,6 +100,21 @@ def test_a_printed_metric_is_read_from_all_attempts(tmp_path: Path) -> None:
     job: Any = Job(tmp_path, "score: 0.9\nscore: 0.8", "", "score: 0.5\n")
     values = MetricValues(job, ["score"], {"score": "score: (.*)"}).read(run)["score"]
     assert values.points == ((1, 0.9), (2, 0.8), (3, 0.5))
+
+
+@pytest.mark.parametrize("output", [
+    "epoch 1 acc: 0.9\nepoch 2 acc: 0.8\n", "1 acc 0.9\n2 acc 0.8\n", '{"acc": 9e-1}\n{"acc": 0.80}\n',
+    "acc=.9, val_acc=1\nacc = +0.8\n",
+])
+def test_a_metric_that_is_not_recorded_is_found_in_the_output(tmp_path: Path, output: str) -> None:
+    job: Any = Job(tmp_path, output)
+    values = MetricValues(job, ["acc", "loss"], {})
+    assert values.read(None) == {}, "a run with metrics may follow"
+
+    job.state = replace(job.state, phase=Phase.FINISHED)
+
+    assert values.read(None)["acc"].points == ((1, 0.9), (2, 0.8))
+    assert "loss" not in values.read(None)
 
 
 def test_a_curve_knows_its_extremes_without_nan() -> None:
