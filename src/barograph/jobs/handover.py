@@ -13,9 +13,8 @@ import contextlib
 import json
 import re
 
-from barograph.errors import StoreError
+from barograph.errors import JobRefused
 from barograph.jobs.home import JobsHome
-from barograph.store.whole_file import write_whole
 from barograph.version import __version__
 
 _RUNNING, _ASKED = "controller.json", "handover.json"
@@ -56,8 +55,8 @@ def is_asked(home: JobsHome) -> bool:
 
 
 def _write(home: JobsHome, name: str) -> None:
-    with contextlib.suppress(OSError, StoreError):  # a full disk; the jobs go on
-        write_whole(home.path / name, json.dumps({"version": __version__}).encode())
+    with contextlib.suppress(JobRefused):  # a full disk; the jobs go on
+        home.write_note(name, {"version": __version__})
 
 
 def _version(home: JobsHome, name: str) -> tuple[int, ...] | None:

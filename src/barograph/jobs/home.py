@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
 
 _LISTED = 5
+_LONGEST_WAIT_SECS = 10.0
+_LOOK_SECS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class JobRecord:
     Attributes:
         name: Name of the job.
         url: URL of its store, which is also the store of its run.
-        number: Orders the queue.
+        number: Orders the queue; 0 until the job is added.
         engine: Engine that runs it.
         over: Whether the job has ended.
     """
@@ -121,23 +124,35 @@ class JobsHome:
         self._write("submitting", identity, dict(note), replaces=True)
         return self.path / "submitting" / f"{identity}.json"
 
+    def write_note(self, name: str, note: Mapping[str, object]) -> None:
+        """Write a JSON file of the directory itself.
+
+        Raises:
+            JobRefused: It cannot be written.
+        """
+        with self._mapped():
+            self._write_mapped(self.path / name, dict(note), replaces=True)
+
     def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
-        """Add a job.
+        """Add a job at the end of the queue.
 
         Args:
-            record: The job.
+            record: The job; a number of 0 is replaced by its place in the queue.
             environment: Environment variables for its script.
 
         Raises:
             JobRefused: There is a job of that name.
         """
         self.check_is_free(record.name)
-        # Of two submissions at the same moment, the later one must not replace the secrets of the other.
-        lock = HostLock(f"job {record.name}", self.path)
+        # One at a time: of two jobs of one name, the second must not replace the secrets of the first; and a job that
+        # is entered later must not have an earlier place, because those behind it may have started.
+        lock = HostLock("entering a job", self.path)
+        deadline = time.monotonic() + _LONGEST_WAIT_SECS
         try:
-            if not lock.take():
-                raise FileExistsError
+            while not lock.take() and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECS)
             self.check_is_free(record.name)
+            record = replace(record, number=record.number or time.time_ns())
             self._write("secrets", record.name, dict(environment), replaces=True)
             self._write("jobs", record.name, asdict(record), replaces=False)
         except FileExistsError:

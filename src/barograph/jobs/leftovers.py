@@ -169,7 +169,7 @@ def _names_in(home: JobsHome, folder: str) -> set[str]:
 
 def _parts(home: JobsHome) -> list[Path]:
     """Return files whose writer was killed before they had their names."""
-    return [path for folder in ("jobs", "secrets", "submitting") for path in _abandoned(home.path / folder, _PART)]
+    return [path for folder in ("", "jobs", "secrets", "submitting") for path in _abandoned(home.path / folder, _PART)]
 
 
 def _probes(home: JobsHome) -> list[Path]:
