@@ -1,4 +1,4 @@
-"""What a training job runs, on what, and with which data."""
+"""Specification of a training job: command, resources and data."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ class JobSpec:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What the job runs, for people: the algorithm or the command, with the hyperparameters."""
+        """The algorithm or the command, with hyperparameters, for display."""
         return (self.algorithm, *self.words) if self.algorithm else self.words
 
     @property
     def title(self) -> str:
-        """What the job runs, in one word: the script's or the algorithm's name."""
+        """Name of the script or the algorithm."""
         script = next((word for word in self.command if word.endswith((".py", ".sh"))), "")
         return self.algorithm or Path(script or (self.command or ("job",))[0]).stem
 

@@ -105,7 +105,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a job would do.
+    """Result of a dry run.
 
     Attributes:
         spec: The job.

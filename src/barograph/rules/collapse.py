@@ -55,7 +55,7 @@ class ActivationCollapse(Rule):
         1e-4, "Share of variance between samples in a layer's mean square output, below which it has collapsed.",
         above=0.0, below=1.0,
     )
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -37,7 +37,7 @@ def confirm(
         study: The study, which is over.
         plan: How its trials are trained.
         home: Directory of the jobs.
-        wait: Lets some seconds pass.
+        wait: Sleeps for some seconds.
         submit: Submits a job.
         say: Takes a line for each repetition that ends.
         ensure: Starts the controller of the jobs if there is none.

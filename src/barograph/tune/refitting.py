@@ -34,7 +34,7 @@ def refit(
         study: The study, which is over.
         plan: How its trials are trained.
         home: Directory of the jobs.
-        wait: Lets some seconds pass.
+        wait: Sleeps for some seconds.
         submit: Submits a job.
         ensure: Starts the controller of the jobs if there is none.
 

@@ -34,7 +34,7 @@ _OF_SCRIPT = re.compile(r"^The script ended with exit code \d+: ")
 
 @dataclass(frozen=True, slots=True)
 class TrialProgress:
-    """What a trial's job is doing.
+    """Progress of a trial's job.
 
     Attributes:
         doing: State of its job.

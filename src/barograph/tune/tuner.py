@@ -1,4 +1,4 @@
-"""The loop of a study of jobs: asks for trials, starts and follows their jobs, adopts those of a killed tuner."""
+"""The loop of a study of jobs: asks for trials, runs their jobs, and adopts those of a killed tuner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tuner:
         home: Directory of the jobs; None: the usual one.
         submit: Submits a job.
         ensure: Starts the controller of the jobs if there is none.
-        clock: Seconds of a clock that is never set back.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Tuner:
         self._taken_since: dict[int, float] = {}
 
     def turn(self) -> bool:
-        """Do what is due now; return whether the study goes on.
+        """Do everything that is due; return whether the study continues.
 
         Raises:
             JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
@@ -94,7 +94,7 @@ class Tuner:
         """Tune until the study is over.
 
         Args:
-            wait: Lets some seconds pass.
+            wait: Sleeps for some seconds.
             seen: Called after each turn.
 
         Raises:

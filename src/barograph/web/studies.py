@@ -1,4 +1,4 @@
-"""Studies: the list, one with everything it found, contours, and the study of a run."""
+"""Routes for studies: list, overview, contours, and the study of a run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_a_study_of_a_python_function_is_shown(tmp_path: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "2 trials (2 finished)" in out
     assert "value 1 with x=1" in out
-    assert "Strategy grid, seed 1. Trials proposed by: the grid 2." in out
+    assert "Strategy grid, seed 1. Trials proposed by: grid 2." in out
     assert "resubmit" not in out
 
 

@@ -1,4 +1,4 @@
-"""What the trainers of tables share: reading the channels, the split, the model's folder, metrics and predictions."""
+"""Common parts of the tabular trainers: reading channels, splitting, model folder, metrics and predictions."""
 
 from __future__ import annotations
 
