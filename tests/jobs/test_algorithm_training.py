@@ -388,6 +388,13 @@ def test_other_boosters_of_xgboost_train(job: Job, halves: Any, booster: str) ->
     assert (metrics["rounds"], metrics["validation"]["r2"] > 0.2) == (12, True)
 
 
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("module", [table_prediction, image_prediction])
+def test_a_prediction_script_without_data_says_how_it_is_called(module: Any, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^usage: python predict\.py "):
+        module.main(arguments)
+
+
 @pytest.mark.parametrize("module", [table_prediction, image_prediction])
 def test_prediction_scripts_import_nothing_of_barograph(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
