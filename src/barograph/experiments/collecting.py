@@ -10,11 +10,10 @@ from sqlalchemy import Connection, or_, select
 from barograph.errors import CatalogError
 from barograph.experiments.artifacts import SCHEME, kept_before, place_of, remove
 from barograph.experiments.catalog import UNDO_DAYS, Catalog
+from barograph.experiments.run_entries import GONE
 from barograph.experiments.schema import ITEMS, LINKS
 from barograph.store.base import ObjectInfo
 
-GONE = "gone"
-"""State of a run whose directory no longer exists."""
 _DAY_SECS = 86_400.0
 
 
