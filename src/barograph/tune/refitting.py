@@ -44,6 +44,8 @@ def refit(
         RunError: The job cannot be read.
     """
     best = study.best
+    if (trained := adopted(home, best.job)) and (rows := _rows_of(trained)):
+        return Refitted(best.number, best.job, rows)
     name = refit_job(best)
     spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})
     view = adopted(home, name) or submitted(spec, plan, home, submit)
