@@ -17,6 +17,7 @@ from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
 from barograph.runs.state.journal import JOURNAL_OF_RUN
+from barograph.store.files import FileStore
 
 DAY_SECS = 86_400.0
 
@@ -55,6 +56,21 @@ def test_what_nobody_has_goes_and_the_rest_stays(runs: Catalog, clock: ManualClo
     assert collect(runs, found) == (1, 13)
     assert kept(runs) == ["first", "second"]
     assert collect(runs, found) == (0, 0)
+
+
+def test_what_a_killed_process_did_not_finish_writing_goes(runs: Catalog, clock: ManualClock) -> None:
+    (store := runs.store).put(f"{ARTIFACTS}/00/sha256-00", b"whole")
+    assert isinstance(store, FileStore)
+    half = store.root / ARTIFACTS / "00" / "sha256-00#4194305000017"
+    half.write_text("half")
+    os.utime(half, (clock.unix(),) * 2)
+    swept(runs, clock)
+    assert half.exists(), "it was written a moment ago"
+    os.utime(half, (clock.unix() - 2 * DAY_SECS,) * 2)
+
+    swept(runs, clock)
+
+    assert not half.exists()
 
 
 def test_what_was_just_put_stays(runs: Catalog, clock: ManualClock) -> None:

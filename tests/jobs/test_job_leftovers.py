@@ -290,7 +290,8 @@ def test_what_belongs_to_no_open_job_is_removed(home: JobsHome) -> None:
     assert not has_leftovers(home)
     home.close(home.named("over"))
     for path in ("work/over/0-0/left", "work/gone/0-0/left", "secrets/over.json", "secrets/gone.json",
-                 "jobs/.over.json.4194305.0a1b2c", f"jobs/.open.json.{os.getpid()}.0a1b2c"):
+                 "jobs/.over.json.4194305.0a1b2c", ".controller.json.4194305.0a1b2c",
+                 f"jobs/.open.json.{os.getpid()}.0a1b2c"):
         (home.path / path).parent.mkdir(parents=True, exist_ok=True)
         (home.path / path).write_text("{}")
     probe = home.path / "work" / ".probe-4194305-0a1b2c"
@@ -394,6 +395,29 @@ def test_what_killed_processes_were_writing_to_the_store_is_removed_at_the_end(h
     controller(home, Instances()).turn()
     assert home.named("digits").over
     assert [name for name in files(root) if "#" in name] == ["job/name#x"]
+
+
+def test_what_a_killed_agent_was_storing_beside_the_runs_is_removed_at_the_end_and_nothing_of_others(
+    home: JobsHome
+) -> None:
+    log = job(home, "digits")
+    log.append("starting", attempt=0)
+    log.append("requeued", cause="lost", reason="")
+    log.append("starting", attempt=1)
+    log.append("started", index=0, handle={"of": "digits"})
+    log.append("ended", index=0, outcome="finished", exit_code=0, reason="")
+    artifacts = Path(home.named("digits").url).parent / ".catalog" / "artifacts" / "a9"
+    artifacts.mkdir(parents=True)
+    for pid in (4194305, os.getpid()):
+        (artifacts / f"sha256-a993#{pid}000017").write_text("half")
+        os.utime(artifacts / f"sha256-a993#{pid}000017", (1, 1))
+    (artifacts / "sha256-a994#4194305000018").write_text("written a moment ago")
+
+    controller(home, Instances()).turn()
+
+    assert home.named("digits").over
+    assert sorted(path.name for path in artifacts.iterdir()) == sorted(
+        [f"sha256-a993#{os.getpid()}000017", "sha256-a994#4194305000018"])
 
 
 # Damage

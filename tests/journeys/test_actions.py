@@ -163,7 +163,7 @@ steps = 3
     assert {item.code for item in desk.open().findings} == {"X901"}
     replay = desk.end(desk.start("barograph", "watch", "run", "--fresh", "--rules", "mine:High", "--on-finding", "stop",
                                  "--set", "X901.actions=stop"))
-    assert "barograph would have stopped the training at step 20, because of X901 high" in replay.text
+    assert "barograph: would have stopped the training at step 20, because of X901 high" in replay.text
 
 
 TOGETHER = '''
@@ -229,7 +229,7 @@ def test_the_step_that_triggers_a_finding_is_saved_and_replayed(desk: Any) -> No
                          *OPTIONS, "train.py")
     watched = until_done(desk, process, "capsule")
 
-    assert "barograph asked the training to save step 20, or the next one, as a capsule" in watched.err
+    assert "barograph: asked the training to save step 20, or the next one, as a capsule" in watched.err
     assert "p0 saved step 20. The capsule is in " in watched.err
     (told,) = json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
     assert (told["step"], told["held"], told["withheld"]) == (20, "finding", False)

@@ -205,7 +205,7 @@ def test_a_server_that_was_killed_and_started_again_is_asked_again(tab: Tab, des
     process.kill()
     process.wait()
     page.get_by_role("link", name="Jobs").click()
-    playwright.expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    playwright.expect(page.get_by_role("alert")).to_contain_text("does not respond")
 
     process, _ = serve(desk, "--port", url.rstrip("/").rpartition(":")[2])
     playwright.expect(page.get_by_role("alert")).to_have_count(0)

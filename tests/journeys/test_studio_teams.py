@@ -98,7 +98,7 @@ def test_a_reader_types_the_token_sees_what_the_link_shows_and_edits_nothing(
     page = tab.open(f"{url}#/run/0/first?tab=files&file=output%2Fnotes.txt")
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Open").click()
-    playwright.expect(page.get_by_role("alert")).to_contain_text("no token of this server")
+    playwright.expect(page.get_by_role("alert")).to_contain_text("Wrong token")
     page.get_by_label("Token").fill(READ)
     page.get_by_role("button", name="Open").click()
 

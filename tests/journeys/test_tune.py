@@ -43,7 +43,7 @@ def script(desk: Any) -> str:
 
 def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> None:
     jobs.write("train.py", script(jobs))
-    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.4,0.95", *METRIC,
+    ended = jobs.end(jobs.start("barograph", "tune", "train.py", "--vary", "x=0.1,0.4,0.95", "--maximize", "score",
                                 "--strategy", "grid", "--parallel", "2", "--name", "grid", "--seed", "1"))
     assert ended.code == 0, ended.err
     out = ended.out.decode()

@@ -21,9 +21,9 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
 
 @pytest.mark.parametrize(("need", "around", "status", "said"), [
     (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), NETWORK, Unmet.NOT_APPLICABLE,
-     "None was found; recorded for PyTorch."),
+     "Recorded only for PyTorch."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("frozen*", "foreign*")), NETWORK, Unmet.NOT_APPLICABLE,
-     "None was found; recorded for PyTorch, Keras, JAX and MXNet."),
+     "Recorded only for PyTorch, Keras, JAX and MXNet."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("layers_in_train*",), schedule=IN_EVALUATION), NETWORK,
      Unmet.NEEDS_SETTING, EVALUATE),
     (Selection(kinds=frozenset({Kind.FACT, Kind.TREE}), include=("early_stopping*", "depth")), NETWORK,

@@ -205,8 +205,8 @@ def test_layers_that_go_by_other_names_are_told_with_the_names_that_are_known() 
 
     said = judge.not_evaluated()
     assert said is not None
-    assert said.reason == ("The model has no such layer: Conv1D, Linear, Softmax, by names such as *attend*, *attn*, "
-                           "*c_attn.")
+    assert said.reason == ("The model has no such layer: Conv1D, Linear, Softmax, with a name such as *attend*, "
+                           "*attn*, *c_attn.")
 
 
 def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:

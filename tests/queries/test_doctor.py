@@ -17,9 +17,9 @@ Training = Any  # of watched.py
 @pytest.mark.parametrize(
     ("diagnosis", "told"),
     [
-        (Diagnosis("x"), "whole, and empty: no process has recorded anything yet."),
-        (Diagnosis("x", workers=1), "whole: every recorded file is present and readable."),
-        (Diagnosis("x", workers=1, unended=["p0 is running."]), "whole so far: the run is still running."),
+        (Diagnosis("x"), "intact, and empty: no process has recorded anything yet."),
+        (Diagnosis("x", workers=1), "intact: every recorded file is present and readable."),
+        (Diagnosis("x", workers=1, unended=["p0 is running."]), "intact so far: the run is still running."),
         (Diagnosis("x", workers=1, damaged=["a", "b"], dropped=["c"]), "not intact: 2 damaged, 1 dropped."),
     ],
 )
@@ -27,7 +27,7 @@ def test_whether_a_run_is_intact_is_a_sentence(diagnosis: Diagnosis, told: str) 
     found = Checkup(diagnosis)
 
     assert "".join(found.verdict) == told
-    assert found.intact is told.startswith("whole")
+    assert found.intact is told.startswith("intact")
     assert found.to_json() == diagnosis.to_json()
 
 

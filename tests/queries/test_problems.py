@@ -227,6 +227,17 @@ def test_no_two_remedies_move_a_setting_both_ways() -> None:
     assert contradicting([better.remedy, other.remedy]) == 0
 
 
+def test_the_remedy_is_that_of_the_main_evidence_and_stays_when_stronger_findings_follow() -> None:
+    first = finding("W101", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.7,
+                                      remedy="Lower the learning rate from 2 to 0.0667."), opened=0)
+    later = finding("W104", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9,
+                                      remedy="Lower the learning rate from 2 to 0.2."), opened=4)
+
+    (alone,), (together,) = problems_of([first]), problems_of([first, later])
+
+    assert alone.remedy.new == together.remedy.new == 0.0667
+
+
 def test_a_remedy_is_not_given_with_two_values() -> None:
     causes = [Suspicion("my-own", 0.9, remedy="Lower the learning rate from 2 to 1."),
               Suspicion("my-other", 0.8, remedy="Lower the learning rate from 2 to 0.1.")]
@@ -286,3 +297,15 @@ def test_json_names_findings_by_their_ids_and_is_strict() -> None:
     assert data["remedy"]["direction"] == "down"
     assert (data["title"], data["severity"], data["state"]) == (
         "The learning rate jumped from 0.05 to 30 at step 200", "costly", "open")
+
+
+def test_a_collapse_and_a_loss_at_chance_after_an_explosion_are_one_problem() -> None:
+    exploded = Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75, "the loss rose from 2.3 to 1e5 at step 13",
+                         "Lower the learning rate from 0.8 to 0.08.")
+    found = [finding("A103", exploded, Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.6), opened=128, since=32),
+             finding("L108", exploded, Suspicion(Cause.LABELS_UNRELATED, 0.5), opened=279, since=0)]
+
+    (problem,) = problems_of(found)
+
+    assert problem.title == "The learning rate is too high (0.8)"
+    assert (problem.remedy.old, problem.remedy.new) == (0.8, 0.08)

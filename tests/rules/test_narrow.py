@@ -40,7 +40,7 @@ def seen(
 
 def test_in_float32_nothing_is_too_small() -> None:
     assert said(UnderflowOverflow(), seen(10, sized(-30))) == [
-        [Unjudged("the run does not compute in a narrow format, or did not record it")]]
+        [Unjudged("the run does not compute in low precision (float16, bfloat16), or did not record it")]]
 
 
 @pytest.mark.parametrize("sick", [

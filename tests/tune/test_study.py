@@ -104,15 +104,15 @@ def test_a_changed_study_is_not_resumed(tmp_path: Path, change: dict[str, Any], 
 
 def test_a_resumed_study_may_have_more_trials(tmp_path: Path) -> None:
     told(Study.create(tmp_path, X, strategy="random", trials=2), 1.0, 2.0)
-    assert Study.open(tmp_path).over == "all 2 trials were started"
+    assert Study.open(tmp_path).over == "it reached its limit of 2 trials"
     study = Study.create(tmp_path, X, strategy="random", trials=3, resume=True)
     assert study.over == ""
     told(study, 3.0)
-    assert Study.open(tmp_path).over == "all 3 trials were started"
+    assert Study.open(tmp_path).over == "it reached its limit of 3 trials"
 
 
 def test_a_study_of_one_trial_is_over_after_it() -> None:
-    assert told(Study.create(None, X, strategy="random", trials=1), 1.0).over == "its only trial was started"
+    assert told(Study.create(None, X, strategy="random", trials=1), 1.0).over == "it reached its limit of 1 trial"
 
 
 def test_resuming_without_criteria_keeps_them(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from barograph.errors import TuneError, UnknownName
 from barograph.jobs.job_log import log_folder
 from barograph.jobs.spec import JobSpec
-from barograph.jobs.state import JobState
+from barograph.jobs.state import JobState, Phase
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
 from barograph.queries.problems import Problem
@@ -102,6 +102,21 @@ def test_a_printed_metric_is_read_from_all_attempts(tmp_path: Path) -> None:
     assert values.points == ((1, 0.9), (2, 0.8), (3, 0.5))
 
 
+@pytest.mark.parametrize("output", [
+    "epoch 1 acc: 0.9\nepoch 2 acc: 0.8\n", "1 acc 0.9\n2 acc 0.8\n", '{"acc": 9e-1}\n{"acc": 0.80}\n',
+    "acc=.9, val_acc=1\nacc = +0.8\n",
+])
+def test_a_metric_that_is_not_recorded_is_found_in_the_output(tmp_path: Path, output: str) -> None:
+    job: Any = Job(tmp_path, output)
+    values = MetricValues(job, ["acc", "loss"], {})
+    assert values.read(None) == {}, "a run with metrics may follow"
+
+    job.state = replace(job.state, phase=Phase.FINISHED)
+
+    assert values.read(None)["acc"].points == ((1, 0.9), (2, 0.8))
+    assert "loss" not in values.read(None)
+
+
 def test_a_curve_knows_its_extremes_without_nan() -> None:
     curve = curve_of([0.5, math.nan, 0.7])
     assert curve.best(maximize=True) == 0.7
@@ -147,13 +162,24 @@ def test_algorithms_bring_their_space_and_metric() -> None:
     assert options["minimize"] == ["validation_loss"]
     assert options["value"] == "best"
     assert spec.hyperparameters["early_stopping_rounds"] == "20"
-    assert autotuned({"vary": ["eta=0.1..1"]}, JobSpec(algorithm="xgboost"))[1].hyperparameters == {}
+    assert autotuned({"vary": ["eta=0.1..1"]}, JobSpec(algorithm="xgboost"))[1].hyperparameters == {"folds": "auto"}
     with pytest.raises(TuneError, match="task="):
         autotuned({}, JobSpec(algorithm="linear"))
     assert space_of_algorithm("linear", {"task": "regression"}).names == ("alpha",)
     assert space_of_algorithm("xgboost", {"booster": "gblinear"}).names == ("eta", "lambda", "alpha")
     assert str(space_of_algorithm("xgboost", {})["max_depth"]) == "max_depth=1..15:int:linear if booster=gbtree"
     assert str(space_of_algorithm("xgboost", {"booster": "gbtree"})["max_depth"]) == "max_depth=1..15:int:linear"
+
+
+@pytest.mark.parametrize(("spec", "folds"), [
+    (JobSpec(algorithm="lightgbm", data={"train": "a.csv"}), "auto"),
+    (JobSpec(algorithm="lightgbm", hyperparameters={"folds": "1"}), "1"),
+    (JobSpec(algorithm="lightgbm", hyperparameters={"validation-fraction": "0.3"}), None),
+    (JobSpec(algorithm="lightgbm", data={"train": "a.csv", "val": "b.csv"}), None),
+    (JobSpec(algorithm="image-classifier", data={"train": "images"}), None),
+])
+def test_few_rows_are_cross_validated_unless_the_user_chose_the_validation(spec: JobSpec, folds: str | None) -> None:
+    assert autotuned({}, spec)[1].hyperparameters.get("folds") == folds
 
 
 def test_a_file_is_split_into_study_and_job() -> None:

@@ -72,8 +72,8 @@ def test_a_name_that_would_move_the_cursor_is_shown_as_it_is_written() -> None:
 
 
 def test_a_problem_or_an_action_is_told_in_its_own_words() -> None:
-    assert text_of(Notice(Event.PROBLEM, "The store is away.")).plain == "barograph The store is away."
-    assert text_of(Notice(Event.ACTION, "asked to stop", FINDING)).plain == "barograph asked to stop"
+    assert text_of(Notice(Event.PROBLEM, "The store is away.")).plain == "barograph: The store is away."
+    assert text_of(Notice(Event.ACTION, "asked to stop", FINDING)).plain == "barograph: asked to stop"
 
 
 def test_the_terminal_shows_brackets_as_they_are_and_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,7 @@ def test_only_writers_edit_and_notes_have_their_names(guarded: Client) -> None:
 
     assert guarded.post("/api/edit", note).status == 401
     refused = guarded.post("/api/edit", note, bearer(READ))
-    assert (refused.status, "may only read" in refused.json["error"]) == (403, True)
+    assert (refused.status, "read-only" in refused.json["error"]) == (403, True)
     assert guarded.get("/api/marks?run=0/first", bearer(READ)).json["may_edit"] is False
 
     assert guarded.post("/api/edit", note, bearer(WRITE)).json["notes"][0]["by"] == "ann"

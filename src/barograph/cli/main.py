@@ -91,7 +91,7 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version "
                                                                                                   "and exit."),
 ) -> None:
-    """Record a training, explain what goes wrong in it, and keep track of experiments.
+    """Record trainings, find what goes wrong in them, run and tune them as jobs, and track experiments.
 
     Start with:  barograph run train.py
     """

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, or_, select
 
 from barograph.errors import CatalogError
-from barograph.experiments.artifacts import SCHEME, kept_before, place_of, remove
+from barograph.experiments.artifacts import ARTIFACTS, SCHEME, kept_before, place_of, remove
 from barograph.experiments.catalog import UNDO_DAYS, Catalog
+from barograph.experiments.run_entries import GONE
 from barograph.experiments.schema import ITEMS, LINKS
 from barograph.store.base import ObjectInfo
+from barograph.store.files import FileStore
 
-GONE = "gone"
-"""State of a run whose directory no longer exists."""
 _DAY_SECS = 86_400.0
 
 
@@ -79,8 +80,11 @@ def collection_of(
 def collect(catalog: Catalog, found: Collection) -> tuple[int, int]:
     """Delete the unused artifacts; return how many were deleted and their size in bytes.
 
-    Concurrent collections are safe; artifacts that were logged again meanwhile stay.
+    Concurrent collections are safe; artifacts that were logged again meanwhile stay. What killed processes did not
+    finish writing is removed, too.
     """
+    if isinstance(catalog.store, FileStore):
+        catalog.store.remove_unfinished([ARTIFACTS], older_than_secs=time.time() - found.before_unix, of_ended=True)
     return remove(catalog.store, [item.name for item in found.unwanted], found.before_unix)
 
 

@@ -2,7 +2,7 @@
 
     python -m barograph.jobs.agent URL JOB ATTEMPT INDEX WORK CACHE
 
-Whatever happens, its last event says how the instance ended.
+Its last event always says how the instance ended.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class Agent:
     Args:
         store: Store of the job.
         attempt: Attempt of the job.
-        index: Which of its instances.
+        index: Index of the instance.
         work: Directory for the instance.
         cache: Directory that the jobs of this machine share.
-        patience: How it waits for a store that is unreachable.
+        patience: Retries while the store is unreachable.
         end_strays: Ends processes of the script that cannot be recognized as such.
     """
 
@@ -112,11 +112,11 @@ class Agent:
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
     def ask_to_end(self, number: int = 0, frame: FrameType | None = None) -> None:
-        """Save and end soon; a signal handler."""
+        """Signal handler: save, then end."""
         self._end.asked.set()
 
     def run(self) -> Ended:
-        """Run the instance to its end, and write how it ended.
+        """Run the instance, and record how it ended.
 
         Raises:
             NotLeading: Another agent runs this instance.
@@ -388,7 +388,7 @@ def _address() -> str:
 
 
 def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:
-    """Run an instance; return 0 if all that happened is in the store."""
+    """Run an instance; return 0 if all events are in the store."""
     adopt_orphans()
     agent = Agent(store_from_url(url), attempt, index, work, cache,
                   end_strays=partial(kill_unmarked_below, os.getpid(), INSTANCE_VARIABLE))

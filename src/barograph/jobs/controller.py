@@ -2,8 +2,8 @@
 
     python -m barograph.jobs.controller HOME [--announced ENGINE | --succeeds]
 
-It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
-which goes on from the events in the stores: agents and scripts do not notice.
+Each command that needs it starts it. If it is killed, the next command starts another one, which continues from the
+events in the stores; agents and scripts do not notice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SteadyClock:
     """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job.
 
     Args:
-        clock: The clock that may jump.
+        clock: The underlying clock.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -59,7 +59,7 @@ class SteadyClock:
         self._offset = self._clock.unix() - self._clock.monotonic()
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
+        """Return monotonic seconds."""
         return self._clock.monotonic()
 
     def unix(self) -> float:
@@ -87,7 +87,7 @@ class Controller:
         self._has_decided = False
 
     def turn(self) -> int:
-        """Take a look at every job that is not over, at kept instances, and at what killed processes left.
+        """Process every job that has not ended, kept instances, and what killed processes left.
 
         Returns:
             How many jobs are not over, and how many have kept their instances.
@@ -175,7 +175,7 @@ class Controller:
             self._engine(engine).prepare()
 
     def close(self) -> None:
-        """Remove what killed processes left meanwhile, and release the engines; instances go on."""
+        """Remove what killed processes left, and release the engines; instances continue."""
         self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
         self._care("leftovers of killed processes", self._remove_leftovers)
         for engine in self._engines.values():

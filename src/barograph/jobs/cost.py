@@ -1,4 +1,4 @@
-"""What a job cost, and what it would have cost on demand."""
+"""Cost of a job, and what it would have cost on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a controller does next with a job: a pure function of its state, its description and the time.
+"""The next action of a controller for a job: a pure function of state, specification and time.
 
 The controller of real jobs and the simulator call the same function.
 """
@@ -141,11 +141,11 @@ def _of_ended(state: JobState, spec: JobSpec) -> Decision:
 
 
 def end_of_lost(why: str, said: Sequence[str], secs: float) -> Ended:
-    """Return how an instance ended that is gone and did not say so.
+    """Return how a lost instance ended.
 
     Args:
         why: Why it is gone.
-        said: Kinds of the events that its agent wrote.
+        said: Kinds of the events that its agent wrote before.
         secs: Time since the start of the attempt.
     """
     if not said:

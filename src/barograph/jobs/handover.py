@@ -3,7 +3,7 @@
     controller.json   version of the controller that runs
     handover.json     version of one that waits for it to end
 
-Instances go on, as after a controller was killed. An older Barograph asks for nothing, so that two versions that are
+Instances continue, as after a controller was killed. An older Barograph asks for nothing, so that two versions that are
 used in turn do not replace each other all the time.
 """
 
@@ -13,28 +13,27 @@ import contextlib
 import json
 import re
 
-from barograph.errors import StoreError
+from barograph.errors import JobRefused
 from barograph.jobs.home import JobsHome
-from barograph.store.whole_file import write_whole
 from barograph.version import __version__
 
 _RUNNING, _ASKED = "controller.json", "handover.json"
 
 
 def note_running(home: JobsHome) -> None:
-    """Note that this process is the controller now."""
+    """Record that this process is the controller now."""
     (home.path / _ASKED).unlink(missing_ok=True)
     _write(home, _RUNNING)
 
 
 def note_ended(home: JobsHome) -> None:
-    """Remove the note of this controller, which still has the lock."""
+    """Remove the record of this controller, which still has the lock."""
     with contextlib.suppress(OSError):
         (home.path / _RUNNING).unlink(missing_ok=True)
 
 
 def is_noted(home: JobsHome) -> bool:
-    """Return whether there is a note of a controller, which may have been killed."""
+    """Return whether there is a record of a controller, which may have been killed."""
     return (home.path / _RUNNING).exists()
 
 
@@ -56,8 +55,8 @@ def is_asked(home: JobsHome) -> bool:
 
 
 def _write(home: JobsHome, name: str) -> None:
-    with contextlib.suppress(OSError, StoreError):  # a full disk; the jobs go on
-        write_whole(home.path / name, json.dumps({"version": __version__}).encode())
+    with contextlib.suppress(JobRefused):  # a full disk; the jobs go on
+        home.write_note(name, {"version": __version__})
 
 
 def _version(home: JobsHome, name: str) -> tuple[int, ...] | None:

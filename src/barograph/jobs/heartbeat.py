@@ -1,4 +1,4 @@
-"""The heartbeat of an instance in the job's store: that it lives, and how far its data has come."""
+"""The heartbeat of an instance in the job's store, with the progress of its data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Heartbeat:
     Args:
         store: Store of the job.
         attempt: Attempt of the job.
-        index: Which of its instances.
-        clock: Seconds that never go back.
-        wait: Lets some seconds pass; returns true once the thread of `start` should end.
+        index: Index of the instance.
+        clock: Monotonic clock in seconds.
+        wait: Sleeps for some seconds; returns true once the thread of `start` should end.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Heartbeat:
                     self._write(self._last)
 
     def beat(self, *, every_secs: float = _EVERY_SECS, **data: object) -> None:
-        """Write it, unless the last one is younger.
+        """Write the heartbeat if it is due.
 
         Raises:
             StoreError: The store rejects it; the next one is due later.
@@ -73,7 +73,7 @@ class Heartbeat:
             self._write(self._last | {"waiting": reason})
 
     def tell(self, progress: Mapping[str, DeliveryProgress]) -> None:
-        """Say how much of the data is there, at most twice a second."""
+        """Report the progress of the data, at most twice a second."""
         with contextlib.suppress(StoreError):
             self.beat(every_secs=_EVERY_SECS / 4,
                       done_bytes=sum(item.done_bytes for item in progress.values()),

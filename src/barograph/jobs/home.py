@@ -1,4 +1,4 @@
-"""The directory of a user's jobs on this machine: which jobs there are, and what belongs to none of their stores.
+"""The directory of a user's jobs on this machine: their records, secrets, working directories and caches.
 
     jobs/NAME.json      where the job's store is, and its place in the queue
     secrets/NAME.json   environment variables of the submitting shell, readable by the user only
@@ -6,7 +6,7 @@
     work/NAME/          directories of its instances
     kept/NAME.json      see `keeping`
     cache/              environments and data that jobs share
-    controller.log      what the controller prints
+    controller.log      output of the controller
     controller.json     see `handover`
 """
 
@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -28,18 +29,20 @@ HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
 
 _LISTED = 5
+_LONGEST_WAIT_SECS = 10.0
+_LOOK_SECS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job as its user's directory knows it.
+    """Record of a job.
 
     Attributes:
         name: Name of the job.
         url: URL of its store, which is also the store of its run.
-        number: Orders the queue.
+        number: Orders the queue; 0 until the job is added.
         engine: Engine that runs it.
-        over: It has ended.
+        over: Whether the job has ended.
     """
 
     name: str
@@ -51,12 +54,12 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRecord:
-    """A file that should describe a job and does not.
+    """A damaged record of a job.
 
     Attributes:
         name: Name of the job.
         path: The file.
-        why: What is wrong with it.
+        why: What is wrong.
     """
 
     name: str
@@ -88,7 +91,7 @@ class JobsHome:
 
     @property
     def controller_log(self) -> Path:
-        """What the controller prints."""
+        """Output of the controller."""
         return self.path / "controller.log"
 
     def work(self, name: str) -> Path:
@@ -96,14 +99,12 @@ class JobsHome:
         return self.path / "work" / name
 
     def unique(self, name: str) -> str:
-        """Name of a job that no other user or directory on this machine has.
-
-        Also of two users or directories on different machines.
+        """Name of a job that is unique among all users, directories and machines.
         """
         return f"{name}@{hashlib.sha256(f'{platform.node()}:{self.path}'.encode()).hexdigest()[:8]}"
 
     def check_is_free(self, name: str) -> None:
-        """Raise `JobRefused` if there is a job of that name, or none can be entered."""
+        """Raise `JobRefused` if there is a job of that name, or none can be added."""
         with self._mapped():
             (self.path / "jobs").mkdir(parents=True, exist_ok=True)
         if self.has(name):
@@ -114,7 +115,7 @@ class JobsHome:
         return (self.path / "jobs" / f"{name}.json").exists()
 
     def write_submitting(self, identity: str, note: Mapping[str, object]) -> Path:
-        """Write a note of a submission that begins; return its file.
+        """Record that a submission has begun; return the file.
 
         Raises:
             JobRefused: It cannot be written.
@@ -122,23 +123,35 @@ class JobsHome:
         self._write("submitting", identity, dict(note), replaces=True)
         return self.path / "submitting" / f"{identity}.json"
 
+    def write_note(self, name: str, note: Mapping[str, object]) -> None:
+        """Write a JSON file of the directory itself.
+
+        Raises:
+            JobRefused: It cannot be written.
+        """
+        with self._mapped():
+            self._write_mapped(self.path / name, dict(note), replaces=True)
+
     def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
-        """Enter a job.
+        """Add a job at the end of the queue.
 
         Args:
-            record: The job.
+            record: The job; a number of 0 is replaced by its place in the queue.
             environment: Environment variables for its script.
 
         Raises:
             JobRefused: There is a job of that name.
         """
         self.check_is_free(record.name)
-        # Of two submissions at the same moment, the later one must not replace the secrets of the other.
-        lock = HostLock(f"job {record.name}", self.path)
+        # One at a time: of two jobs of one name, the second must not replace the secrets of the first; and a job that
+        # is entered later must not have an earlier place, because those behind it may have started.
+        lock = HostLock("entering a job", self.path)
+        deadline = time.monotonic() + _LONGEST_WAIT_SECS
         try:
-            if not lock.take():
-                raise FileExistsError
+            while not lock.take() and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECS)
             self.check_is_free(record.name)
+            record = replace(record, number=record.number or time.time_ns())
             self._write("secrets", record.name, dict(environment), replaces=True)
             self._write("jobs", record.name, asdict(record), replaces=False)
         except FileExistsError:
@@ -227,7 +240,7 @@ class JobsHome:
             (self.path / "secrets" / f"{name}.json").unlink(missing_ok=True)
 
     def close(self, record: JobRecord) -> None:
-        """Note that a job has ended, and delete its secrets. Its engine removes the directories of its instances."""
+        """Record that a job has ended, and delete its secrets. Its engine removes the directories of its instances."""
         self._write("jobs", record.name, asdict(replace(record, over=True)), replaces=True)
         (self.path / "secrets" / f"{record.name}.json").unlink(missing_ok=True)
 

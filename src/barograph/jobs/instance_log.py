@@ -26,10 +26,10 @@ class InstanceLog:
     Args:
         store: Store of the job.
         attempt: Attempt of the job.
-        index: Which of its instances.
+        index: Index of the instance.
         secrets: Values that are replaced.
         most_bytes: See `MOST_BYTES`.
-        clock: Seconds that never go back.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class LogReader:
     Attributes:
         store: Store of the job.
         attempt: Attempt of the job.
-        index: Which of its instances.
+        index: Index of the instance.
         part: The next part.
     """
 

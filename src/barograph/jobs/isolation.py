@@ -23,7 +23,7 @@ from barograph.watch.figures import size
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBED = ("network",)
-"""What `confine --probe` finds out."""
+"""Result of `confine --probe`."""
 _PROBE_SECS = 30.0
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
@@ -34,7 +34,7 @@ _WATCH = ("import sys; sys.path.insert(0, sys.argv[1]); from barograph.jobs.memo
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """What this machine can enforce.
+    """The limits that this machine can enforce.
 
     Attributes:
         cpus: CPUs that this process may use; empty if a process cannot be tied to CPUs here.
@@ -75,7 +75,7 @@ def limits_here(*, probes: bool = True) -> Available:
     """Return what this machine can enforce.
 
     Args:
-        probes: Find out about the network. Takes 50 ms the first time. Otherwise there seems to be no problem with it.
+        probes: Test whether networks can be isolated, which takes 50 ms the first time. Otherwise assume that they can.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     problems = _probed() if probes else dict.fromkeys(_PROBED, "")

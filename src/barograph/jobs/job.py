@@ -115,7 +115,7 @@ class SubmittedJob:
 
         Args:
             timeout_secs: Longest time to wait; None: any time.
-            wait: Lets some seconds pass.
+            wait: Sleeps for some seconds.
 
         Raises:
             JobError: The job failed or was stopped; the message says why. Or it has not ended in time.

@@ -2,7 +2,7 @@
 
     kept/NAME.json      the job that they were started for; there until they are released
 
-They belong to the controller that kept them. Another one, after it was killed, releases them.
+They belong to the controller that kept them. If it is killed, the next one releases them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MOMENT_SECS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class KeptNote:
-    """What the directory of the jobs says about kept instances.
+    """Record of kept instances.
 
     Attributes:
-        name: Job that they were started for.
+        name: Job that started them.
         engine: Engine that has them.
-        until_unix: Time of their release, unless a job takes them over.
-        ends: They are to be released now.
+        until_unix: Time of their release, unless another job takes them over.
+        ends: Release them now.
     """
 
     name: str

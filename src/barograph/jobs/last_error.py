@@ -1,4 +1,4 @@
-"""The reason of a failed script, from the end of its output."""
+"""The error of a failed script, from the end of its output."""
 
 from __future__ import annotations
 

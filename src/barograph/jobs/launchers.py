@@ -51,7 +51,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What to start on an instance.
+    """The commands of an instance.
 
     Attributes:
         commands: Start all of them. The instance succeeds if all succeed.

@@ -56,12 +56,12 @@ class InstanceLayout:
 
     @property
     def model(self) -> Path:
-        """What the script writes here is stored as the model."""
+        """Files here are stored as the model."""
         return self.base / "model"
 
     @property
     def checkpoints(self) -> Path:
-        """What the script writes here is there again after an interruption."""
+        """Files here are restored after an interruption."""
         return self.base / "checkpoints"
 
     @property
@@ -71,12 +71,12 @@ class InstanceLayout:
 
     @property
     def output_data(self) -> Path:
-        """What the script writes here is stored beside the model."""
+        """Files here are stored beside the model."""
         return self.output / "data"
 
     @property
     def intermediate(self) -> Path:
-        """What the script writes here is stored, too."""
+        """Files here are stored, too."""
         return self.output / "intermediate"
 
     def make(self) -> None:

@@ -1,4 +1,4 @@
-"""What killed commands and controllers left behind: found and removed by the next controller.
+"""Removes what killed commands and controllers left behind.
 
 A submission notes itself in the directory of the jobs before it stores anything, so that the next controller can undo
 it if it is killed. Everything else in that directory belongs to a job that is not over.
@@ -172,7 +172,7 @@ def _works(home: JobsHome) -> set[str]:
 
 def _parts(home: JobsHome) -> list[Path]:
     """Return files whose writer was killed before they had their names."""
-    return [path for folder in ("jobs", "secrets", "submitting") for path in _abandoned(home.path / folder, _PART)]
+    return [path for folder in ("", "jobs", "secrets", "submitting") for path in _abandoned(home.path / folder, _PART)]
 
 
 def _probes(home: JobsHome) -> list[Path]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from barograph.errors import DamagedChunk, JobError, ObjectNotFound
+from barograph.experiments.artifacts import ARTIFACTS, root_of
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
 from barograph.jobs.engines.engine import Engine, Handle, Order, is_elsewhere
 from barograph.jobs.home import JobRecord, JobsHome
@@ -289,6 +290,10 @@ class ManagedJob:
         if isinstance(self._store, FileStore):
             self._store.remove_unfinished(_OF_INSTANCES)
             self._store.remove_unfinished(_OF_OTHERS, older_than_secs=_OLD_SECS)
+            # Artifacts lie beside the runs. Looking through them takes time, so only where an instance did not finish.
+            root = root_of(self._store)
+            if isinstance(root, FileStore) and (self._state.attempt or self._state.phase is not Phase.FINISHED):
+                root.remove_unfinished([ARTIFACTS], older_than_secs=_OLD_SECS, of_ended=True)
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])

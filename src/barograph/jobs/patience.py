@@ -30,8 +30,8 @@ class Patience:
     """Does things at a store, and again while it is unreachable or full: ten minutes at most.
 
     Args:
-        wait: Lets some seconds pass.
-        clock: Seconds that never go back.
+        wait: Sleeps for some seconds.
+        clock: Monotonic clock in seconds.
 
     Attributes:
         tell: Called with the reason when a wait for a full store begins, and with "" once the store has room.

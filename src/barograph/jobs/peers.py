@@ -32,7 +32,7 @@ class Peers:
         Args:
             index: Which of them asks.
             address: Its own address.
-            pause: Lets some seconds pass, or raises.
+            pause: Sleeps for some seconds, or raises.
 
         Raises:
             StoreError: One was not ready within ten minutes.

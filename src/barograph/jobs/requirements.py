@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What names the packages of a script.
+    """The requirements file of a script.
 
     Attributes:
         kind: How they are named.

@@ -1,4 +1,4 @@
-"""What a training job runs, on what, and with which data."""
+"""Specification of a training job: command, resources and data."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ class JobSpec:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What the job runs, for people: the algorithm or the command, with the hyperparameters."""
+        """The algorithm or the command, with hyperparameters, for display."""
         return (self.algorithm, *self.words) if self.algorithm else self.words
 
     @property
     def title(self) -> str:
-        """What the job runs, in one word: the script's or the algorithm's name."""
+        """Name of the script or the algorithm."""
         script = next((word for word in self.command if word.endswith((".py", ".sh"))), "")
         return self.algorithm or Path(script or (self.command or ("job",))[0]).stem
 
@@ -233,10 +233,11 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
     return {name: value}
 
 
-def check_name(name: str) -> None:
-    """Raise `SettingsError` if this cannot be the name of a job."""
-    if not _NAME.fullmatch(name):
-        raise SettingsError(f'"{name}" cannot be the name of a job. Use at most 63 letters, digits, ".", "_" and "-".')
+def check_name(name: str, of: str = "job", longest: int = 63) -> None:
+    """Raise `SettingsError` if this cannot be the name of a job, or of something else whose name has the same form."""
+    if not _NAME.fullmatch(name) or len(name) > longest:
+        raise SettingsError(f'"{name}" cannot be the name of a {of}. Use at most {longest} letters, digits, ".", "_" '
+                            'and "-".')
 
 
 def _whole(name: str, value: object, least: int) -> int:

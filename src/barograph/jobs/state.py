@@ -12,7 +12,7 @@ from barograph.jobs.job_log import DAMAGED, Event
 
 
 class Phase(StrEnum):
-    """What a job is doing."""
+    """Phase of a job."""
 
     QUEUED = "queued"
     """Waits for instances."""

@@ -1,4 +1,4 @@
-"""What a submission leaves in the job's store for its agents."""
+"""Objects that a submission writes into the job's store for its agents."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a job would do.
+    """Result of a dry run.
 
     Attributes:
         spec: The job.
@@ -222,7 +222,7 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
             copy_pins(packages, store)
         EventLog(store, EVENTS).append("submitted")
         # Last, because the controller may see it at once.
-        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine),
+        home.add(JobRecord(name, store.url, 0, spec.engine),
                  {**environment, **notify_environment(settings)})
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance

@@ -1,4 +1,4 @@
-"""What a script leaves: its model and output become artifacts of the run, its checkpoints are there again later."""
+"""Uploads of a script's files: model and output as artifacts of the run, checkpoints for the next attempt."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool
     if modes == {Mode.EVAL} and not evaluated:
         return Unmet.NEEDS_SETTING, EVALUATE
     if kinds == {Kind.FACT}:
-        return Unmet.NOT_APPLICABLE, f"None was found; recorded for {_listed(frameworks_with(unmet))}."
+        return Unmet.NOT_APPLICABLE, f"Recorded only for {_listed(frameworks_with(unmet))}."
     if modes == {Mode.EVAL}:
         return Unmet.NOT_APPLICABLE, "The evaluations of this run have none of it."
     return _of_losses(kinds, around) or _of_tensors(kinds, around)

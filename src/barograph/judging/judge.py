@@ -215,7 +215,7 @@ def _layers_in_words(needs: list[Selection]) -> str:
     patterns = sorted({pattern for need in needs for pattern in need.include})
     if not patterns:
         return layers
-    return f"{layers}, by names such as {', '.join(patterns[:_PATTERNS_SHOWN])}"
+    return f"{layers}, with a name such as {', '.join(patterns[:_PATTERNS_SHOWN])}"
 
 
 def _asked_in_words(needs: list[Selection]) -> str:

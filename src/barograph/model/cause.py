@@ -84,7 +84,7 @@ class Cause(StrEnum):
     INPUT_NOT_NORMALIZED = "input-not-normalized"
     """Inputs are far from zero mean and unit variance."""
     NON_FINITE_INPUT = "non-finite-input"
-    """The data contain NaN or infinite values."""
+    """The data contains NaN or infinite values."""
     BAD_SAMPLE = "bad-sample"
     """One sample is far out of range."""
     UNSHUFFLED_DATA = "unshuffled-data"
@@ -94,7 +94,7 @@ class Cause(StrEnum):
     CLASS_IMBALANCE = "class-imbalance"
     """Some classes are so rare that ignoring them lowers the loss."""
     LEAKY_VALIDATION = "leaky-validation"
-    """The validation data contain training samples."""
+    """The validation data contains training samples."""
     OVERFITTING = "overfitting"
     """The model memorizes its training samples."""
 

@@ -1,4 +1,4 @@
-"""Whether a run is intact, in a sentence."""
+"""The verdict of `barograph doctor`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Checkup:
         """The verdict in a word or two, and the rest of the sentence."""
         found = self.diagnosis
         if found.whole and not found.workers:
-            return "whole", ", and empty: no process has recorded anything yet."
+            return "intact", ", and empty: no process has recorded anything yet."
         if found.whole:
             going_on = any("is running" in sentence for sentence in found.unended)
-            return "whole", (" so far: the run is still running." if going_on else
+            return "intact", (" so far: the run is still running." if going_on else
                              ": every recorded file is present and readable.")
         counts = [f"{len(getattr(found, name))} {name}" for name in HARMS if getattr(found, name)]
         return "not intact", f": {', '.join(counts)}."

@@ -29,7 +29,7 @@ STATISTICS: Mapping[str, Callable[[_Sums], NDArray[np.float64]]] = {
     "zeros": lambda sums: sums["zeros"] / sums["count"],
     "nonfinite": lambda sums: sums["nan"] + sums["posinf"] + sums["neginf"],
 }
-"""What a heat map can show, from sums over all tensors of a layer at the steps of a column."""
+"""Statistics of a heat map, from sums over all tensors of a layer at the steps of a column."""
 UPDATE_RATIO = "update_ratio"
 """Norm of the update divided by the norm of the weights; of no single kind."""
 _COLUMNS = ("count", "nan", "posinf", "neginf", "zeros", "sum_sq", "sum_abs")

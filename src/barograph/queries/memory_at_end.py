@@ -1,4 +1,4 @@
-"""Evidence that a killed run was out of memory."""
+"""Evidence that a killed run ran out of memory."""
 
 from __future__ import annotations
 

@@ -313,7 +313,9 @@ def _remedy(group: _Group, lead: Finding) -> Remedy:
     if group.jump is not None:
         text = group.cause.remedy
         return replace(remedy_of(group.cause.cause, text), old=group.jump.new, new=group.jump.old)
-    return remedy_of(group.cause.cause, tidy(group.cause.remedy or lead.remedy))
+    # Of the main evidence, so that the value to try belongs to what is shown and does not change as others follow.
+    own = next((item.remedy for item in lead.causes if item.cause == group.cause.cause), "")
+    return remedy_of(group.cause.cause, tidy(own or group.cause.remedy or lead.remedy))
 
 
 _TO_FIND_OUT = {

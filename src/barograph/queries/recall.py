@@ -1,4 +1,4 @@
-"""Reads the summary that the last watcher of a run saved."""
+"""The summary that the last watcher of a run saved."""
 
 from __future__ import annotations
 

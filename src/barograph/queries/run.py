@@ -1,4 +1,4 @@
-"""One run: its state, its problems, and everything else that is known of it."""
+"""One run: state, problems and metadata."""
 
 from __future__ import annotations
 

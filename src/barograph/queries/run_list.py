@@ -97,7 +97,7 @@ class RunRow:
         if not self.judged_all:
             return "not fully evaluated"
         if not self.covered or self.state is RunState.KILLED:
-            return "none in the recorded steps"
+            return "none found"
         return f"none ({self.findings} gone)" if self.findings else "none"
 
     def to_json(self) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class DeadRelu(Rule):
         0.01, "Share of outputs that are not zero below which a unit is dead.", above=0.0, below=1.0,
     )
     threshold_layer: float = parameter(0.5, "Share of dead units that a layer may have.", above=0.0, below=1.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -166,7 +166,7 @@ class SaturatedActivation(Rule):
     threshold_layer: float = parameter(
         0.5, "Share of saturated units that a layer may have.", above=0.0, below=1.0,
     )
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

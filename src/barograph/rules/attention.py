@@ -66,7 +66,7 @@ class AttentionCollapse(Rule):
     max_logit: float = parameter(
         100.0, "Spread of the logits, estimated from queries and keys, that is too large.", above=0.0,
     )
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -107,8 +107,8 @@ class Rule(ABC):
     severity: ClassVar[Severity]
     across_attempts: ClassVar[bool] = False
 
-    patience: int = parameter(1, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
-    recovery: int = parameter(3, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    patience: int = parameter(1, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(3, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     @abstractmethod

@@ -144,7 +144,7 @@ class UnshuffledData(Rule):
     share: float = parameter(0.6, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
     window: int = parameter(20, "Recorded batches to look at.", at_least=5)
     least_labels: int = parameter(8, "Labels that a batch must have to be judged.", at_least=2)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

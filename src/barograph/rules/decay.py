@@ -49,7 +49,7 @@ class WeightDecay(Rule):
 
     shrunk: float = parameter(0.5, "Share of their initial norm that weights must fall to.", above=0.0, below=1.0)
     pull: float = parameter(0.5, "Share of what moves the weights from which on decay is too large.", above=0.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

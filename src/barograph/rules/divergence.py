@@ -63,8 +63,8 @@ class Divergence(Rule):
     factor: float = parameter(3.0, "Multiple of its start that a loss over classes must exceed.", above=1.0)
     unknown_factor: float = parameter(1000.0, "The same for a loss of unknown range.", above=1.0)
     window: int = parameter(10, "Recorded losses, all but one of which must be beyond the limit.", at_least=2)
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
-    recovery: int = parameter(10, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(10, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

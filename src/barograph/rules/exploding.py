@@ -52,7 +52,7 @@ class ExplodingGradient(Rule):
 
     ratio: float = parameter(1e3, "Allowed ratio of the first layers' gradients to the last layers'.", above=1.0)
     growth: float = parameter(100.0, "Allowed growth of the norm while the loss rises.", above=1.0)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(20, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -53,7 +53,7 @@ class NonFiniteInput(Rule):
     factor: float = parameter(1000.0, "Multiple of the usual maximum magnitude at which a value is out of range.",
                               above=1.0)
     window: int = parameter(50, "Recorded batches for the usual maximum; judging starts after 10.", at_least=10)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(20, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

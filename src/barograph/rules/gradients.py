@@ -70,7 +70,7 @@ class VanishingGradient(Rule):
         1e-3, "Share of the largest gradient norm of any layer below which a layer's gradient has vanished.",
         above=0.0, below=1.0,
     )
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -221,7 +221,7 @@ class GradientNormSpike(Rule):
     factor: float = parameter(10.0, "Multiple of its level that the norm must exceed.", above=1.0)
     z: float = parameter(6.0, "Robust spreads above its level that the norm must exceed.", above=0.0)
     window: int = parameter(50, "Recorded steps for the level; judging starts after 20.", at_least=20)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(20, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

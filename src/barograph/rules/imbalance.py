@@ -54,7 +54,7 @@ class ClassImbalance(Rule):
     threshold_misprediction: float = parameter(
         0.7, "Share of wrong predictions for a class above which it is a fault.", above=0.0, below=1.0,
     )
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

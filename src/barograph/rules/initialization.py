@@ -46,7 +46,7 @@ class PoorWeightInitialization(Rule):
       the next, on average over the model without its last layer and without normalization layers, and the weights of
       these layers are too large for their width: the squared weights that feed one unit add up to more than 4 on
       average (2 with kaiming_normal_). (3) The gradients of a layer spread (95th − 5th percentile) less than
-      `distribution_range` of the widest layer's and are not catching up (by half in three judged steps), and the loss
+      `distribution_range` of the widest layer's and are not catching up (by half in three such steps), and the loss
       has neither fallen by 1% nor risen by 20% over the last `loss_patience` losses; not during a warmup of the
       learning rate.
     Why it matters: a bad initialization costs the first part of training at best, and all of it at worst.
@@ -75,7 +75,7 @@ class PoorWeightInitialization(Rule):
         above=0.0, below=1.0,
     )
     loss_patience: int = parameter(5, "Losses at the end of the first steps that must not have fallen.", at_least=1)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -61,7 +61,7 @@ class NotNormalizedInput(Rule):
     threshold_std: float = parameter(30.0, "Allowed standard deviation of a channel.", above=0.0)
     threshold_scale: float = parameter(1000.0, "Allowed ratio of two features' standard deviations.", above=1.0)
     threshold_samples: int = parameter(500, "Values of each channel needed before it is judged.", at_least=1)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -204,7 +204,7 @@ class NLPSequenceRatio(Rule):
     token_thresholds_percent: tuple[str, ...] = parameter(
         ("95",), "Allowed percentage: one for all values, or one for each.",
     )
-    patience: int = parameter(5, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(5, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -281,7 +281,7 @@ class TargetInInput(Rule):
 
     threshold: float = parameter(0.98, "Share of targets equal to the input from which on it is a fault.",
                                  above=0.0, at_most=1.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

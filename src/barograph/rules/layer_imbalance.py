@@ -50,7 +50,7 @@ class LayerImbalance(Rule):
 
     threshold: float = parameter(1e4, "Largest allowed ratio of the fastest layer to the slowest.", above=1.0)
     slow: float = parameter(1e-5, "Change per step, relative to its norm, below which a layer is slow.", above=0.0)
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -42,7 +42,7 @@ class GradientsNotReset(Rule):
     name: ClassVar[str] = "gradients-not-reset"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -91,7 +91,7 @@ class TrainEvalMode(Rule):
     name: ClassVar[str] = "train-eval-mode"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -46,7 +46,7 @@ class AmpScale(Rule):
     skipped_share: float = parameter(0.3, "Share of skipped steps that is too much.", above=0.0, at_most=1.0)
     window: int = parameter(50, "Recorded steps over which the share is computed.", at_least=10)
 
-    recovery: int = parameter(50, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(50, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -96,7 +96,7 @@ class _MemoryGrowth(Rule):
                 mine: dict[str, Any] = memory.setdefault(f"{worker} {name}", {"skipped": 0})
                 if mine["skipped"] < self.skip:
                     mine["skipped"] += 1
-                    unjudged = unjudged and Unjudged(f"skips the first {self.skip} samples")
+                    unjudged = unjudged and Unjudged(f"needs more than {self.skip} samples of the memory in use")
                     continue
                 found = growth(mine, used, view.step.time_unix, window=self.window)
                 if isinstance(found, Unjudged):

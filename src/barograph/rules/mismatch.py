@@ -100,7 +100,7 @@ class LossMismatch(Rule):
     name: ClassVar[str] = "loss-mismatch"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

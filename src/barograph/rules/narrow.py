@@ -65,7 +65,7 @@ class UnderflowOverflow(Rule):
     alive: float = parameter(0.01, "Least share of non-zero elements in a float16 gradient.", above=0.0, below=1.0)
     headroom: float = parameter(0.5, "Share of the format's largest number that outputs may "
                                      "reach.", above=0.0, at_most=1.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -87,7 +87,7 @@ class UnderflowOverflow(Rule):
         if not narrow and Fact.LOSS_SCALE in facts:
             narrow = FP16.name
         if not (narrow or _formats(gradients.subjects) or _formats(outputs.subjects)):
-            yield Unjudged("the run does not compute in a narrow format, or did not record it")
+            yield Unjudged("the run does not compute in low precision (float16, bfloat16), or did not record it")
             return
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")

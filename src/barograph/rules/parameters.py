@@ -56,7 +56,7 @@ class ParametersAndOptimizer(Rule):
 
     optimizers_made: int = parameter(5, "Optimizers for the same parameters that are too many.", at_least=2)
     unused: bool = parameter(False, "Whether to report parameters of modules that did not run.")
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -45,7 +45,7 @@ class ReplicasDiverge(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     rtol: float = parameter(1e-5, "Allowed relative difference.", at_least=0.0)
-    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -137,7 +137,7 @@ class SameDataOnAllWorkers(Rule):
     name: ClassVar[str] = "same-data-on-all-workers"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -148,7 +148,7 @@ class SameDataOnAllWorkers(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         digests = view.worker_scalars(fact(Fact.BATCH_DIGEST))
         if len(digests) < 2 or view.step.mode is not Mode.TRAIN:
-            yield Unjudged("no step recorded batch digests of several workers")
+            yield Unjudged("needs the batches of several workers")
             return
         if len(set(digests.values())) > 1:
             return

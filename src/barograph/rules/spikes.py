@@ -46,7 +46,7 @@ class LossSpike(Rule):
     z: float = parameter(6.0, "Robust standard deviations of the logarithm above its level.", above=0.0)
     above_start: float = parameter(1.5, "Multiple of the first losses.", at_least=0.0)
     window: int = parameter(50, "Recorded losses to compare with; at least 20 are needed.", at_least=20)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(20, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

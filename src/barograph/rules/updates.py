@@ -74,8 +74,8 @@ class WeightUpdateRatio(Rule):
         at_least=0.0,
     )
     epsilon: float = parameter(1e-9, "Added to the norm of the weights to avoid division by zero.", above=0.0)
-    small_steps: int = parameter(10, "Consecutive judged steps that must be too small.", at_least=1)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    small_steps: int = parameter(10, "Consecutive evaluated steps that must be too small.", at_least=1)
+    recovery: int = parameter(20, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

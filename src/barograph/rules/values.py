@@ -184,7 +184,7 @@ class TensorVariance(Rule):
     )
     max_threshold: float = parameter(1e12, "Variance above which a tensor spreads too far.", above=0.0)
     min_threshold: float = parameter(0.0, "Variance below which it spreads too little; 0 disables this.", at_least=0.0)
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(3, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -35,7 +35,7 @@ class StalledTraining(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     threshold: float = parameter(1800.0, "Allowed seconds without a step.", above=0.0)
-    recovery: int = parameter(1, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(1, "Consecutive evaluated steps without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -99,7 +99,7 @@ class ScriptError(Rule):
             yield Symptom(
                 message=f"The script ended with an error after step {view.step.number}: {text}",
                 remedy=known.remedy if known is not None else
-                "Read the traceback from the end: start at the last line in your own code.",
+                "Fix the error in the script. barograph show RUN --output prints the traceback.",
                 evidence=(Evidence(key, view.step.number, "failed", 1.0, 0.0, text),),
                 subject=text[:_SUBJECT_LENGTH], causes=tuple(causes),
             )

@@ -75,7 +75,7 @@ class UnchangedTensor(Rule):
     kinds: tuple[str, ...] = parameter(
         ("loss", "gradient"), "Kinds of record to check.", choices=(kind.value for kind in Kind),
     )
-    patience: int = parameter(8, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(8, "Consecutive evaluated steps with the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

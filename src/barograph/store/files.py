@@ -17,15 +17,15 @@ from barograph.store.base import Level, ObjectInfo
 from barograph.store.failures import LOCAL, passing_through, store_error
 
 _PART_BYTES = 2**20
-_UNFINISHED_NUMBERS = 10**9
+_RANDOM_NUMBERS = 10**6
 _STAMP_NANOS = 2_000_000_000
 """Coarsest resolution of file times: that of FAT is two seconds."""
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$")
 """Invalid names: those with control characters or undecodable bytes. "#" and a number mark an unfinished file, which
-remains after a crash."""
+remains after a crash. The number consists of the ID of the process that writes it and six random digits."""
 
 
-_UNFINISHED = re.compile(r"#\d+$")
+_UNFINISHED = re.compile(r"#(\d+)$")
 
 
 class FileStore:
@@ -105,19 +105,23 @@ class FileStore:
         with self._mapped("delete", name):
             self._place(name, make=False).unlink(missing_ok=True)
 
-    def remove_unfinished(self, folders: Sequence[str], *, older_than_secs: float = 0.0) -> int:
+    def remove_unfinished(
+        self, folders: Sequence[str], *, older_than_secs: float = 0.0, of_ended: bool = False
+    ) -> int:
         """Remove the unfinished files of killed processes; return their number. Nobody may be writing there.
 
         Args:
             folders: Folders of the store.
             older_than_secs: Keep files written within this time, which another process may still be writing.
+            of_ended: Keep files of processes that run on this machine; others may be writing there.
         """
         removed = 0
         with self._mapped("delete", ", ".join(folders[:1])):
             for folder in folders:
                 for path in (self._root / folder).rglob("*#*"):
-                    if _UNFINISHED.search(path.name) and path.is_file() \
-                            and time.time() - path.stat().st_mtime >= older_than_secs:
+                    if (found := _UNFINISHED.search(path.name)) and path.is_file() \
+                            and time.time() - path.stat().st_mtime >= older_than_secs \
+                            and not (of_ended and _runs(int(found[1]) // _RANDOM_NUMBERS)):
                         path.unlink(missing_ok=True)
                         removed += 1
         return removed
@@ -185,12 +189,19 @@ class FileStore:
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
     """Yield the path of a hidden draft beside a file; remove it if the block fails."""
-    draft = path.with_name(f"{path.name}#{secrets.randbelow(_UNFINISHED_NUMBERS)}")
+    number = os.getpid() * _RANDOM_NUMBERS + secrets.randbelow(_RANDOM_NUMBERS)
+    draft = path.with_name(f"{path.name}#{number}")
     try:
         yield draft
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _runs(pid: int) -> bool:
+    import psutil  # not at the start of a training
+
+    return psutil.pid_exists(pid)
 
 
 def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[ObjectInfo]:

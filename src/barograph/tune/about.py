@@ -10,8 +10,8 @@ from barograph.tune.spec import StudySpec
 from barograph.tune.trial import Trial
 
 _NAMES = {
-    "start": "an even start", "gp": "a Gaussian process", "tpe": "TPE", "cma-es": "CMA-ES", "random": "random search",
-    "grid": "the grid", "given": "the user", "import": "an import",
+    "start": "initial design", "gp": "Gaussian process", "tpe": "TPE", "cma-es": "CMA-ES", "random": "random search",
+    "grid": "grid", "given": "user", "import": "import",
 }
 
 
@@ -24,8 +24,7 @@ def about(spec: StudySpec, heritage: Heritage, trials: Sequence[Trial]) -> list[
         found.append(f"Strategy {spec.strategy}, seed {spec.seed}. Trials proposed by: {used}.")
         if trials[-1].origin.why:
             latest = trials[-1]
-            found.append(f"Trial {latest.number} was proposed by {_NAMES.get(latest.origin.proposer, '')}: "
-                         f"{latest.origin.why}.")
+            found.append(f"Trial {latest.number}: {_NAMES.get(latest.origin.proposer, '')}, {latest.origin.why}.")
     if heritage.trials or heritage.given:
         dropped = f"; {heritage.dropped} do not fit the space" if heritage.dropped else ""
         found.append(f"Starts from {len(heritage.trials)} trials of earlier studies{dropped}." if heritage.trials else

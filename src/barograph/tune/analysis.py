@@ -6,6 +6,7 @@ Everything is data, for the terminal, pages, notebooks and tables to draw.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -213,7 +214,7 @@ class HopelessRegion:
     Attributes:
         name: Name of the parameter.
         condition: The part, such as "≥ 0.3" or "= sgd".
-        reason: The reason, up to its first colon.
+        reason: The reason, up to its first colon or the end of its first sentence.
         count: Number of trials there.
     """
 
@@ -266,7 +267,7 @@ def _regions(parameter: Parameter, ended: Sequence[Trial], reason: str) -> Itera
 
 def _kind_of(trial: Trial) -> str:
     if trial.state is TrialState.FAILED or trial.cause is Cause.FINDING:
-        return trial.reason.partition(":")[0]
+        return re.split(r":|\. ", trial.reason, maxsplit=1)[0]
     return ""
 
 

@@ -24,8 +24,7 @@ def reason_to_end(
         secs: Time that the study has taken.
     """
     if completion.trials is not None and len(trials) >= completion.trials:
-        only = completion.trials == 1
-        return "its only trial was started" if only else f"all {completion.trials} trials were started"
+        return f"it reached its limit of {completion.trials} trial{'' if completion.trials == 1 else 's'}"
     if completion.secs is not None and secs >= completion.secs:
         return f"it reached its time limit of {completion.secs:g} s"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:

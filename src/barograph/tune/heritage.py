@@ -31,7 +31,7 @@ class Parent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Heritage:
-    """What a study takes from its parents.
+    """Trials and parameters that a study takes from its parents.
 
     Attributes:
         trials: Trials that count as if the study had made them.

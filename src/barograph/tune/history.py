@@ -1,4 +1,4 @@
-"""The trials of a study as strategies see them: positions between 0 and 1, and losses, where lower is better."""
+"""The trials of a study for strategies: positions between 0 and 1, and losses, where lower is better."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class History:
     """All trials of a study, and those it inherited.
 
     Args:
-        space: What varies.
-        objectives: What is optimized.
+        space: Search space.
+        objectives: Objectives.
     """
 
     def __init__(self, space: Space, objectives: Sequence[Objective]) -> None:
@@ -33,13 +33,13 @@ class History:
         self._losses = array("d")
 
     def add(self, trial: Trial) -> None:
-        """Take a new trial."""
+        """Add a new trial."""
         self.trials.append(trial)
         if not trial.state.is_over:
             self.running[trial.number] = trial
 
     def end(self, trial: Trial) -> None:
-        """Take the end of a trial."""
+        """Record the end of a trial."""
         self.running.pop(trial.number, None)
         self.ended.append(trial)
         if trial.origin.scores:
@@ -49,7 +49,7 @@ class History:
         self.inherit(trial)
 
     def inherit(self, trial: Trial) -> None:
-        """Take a trial of another study that is like this one."""
+        """Add a trial of a similar study."""
         self._units.extend(self.space.units(trial.parameters))
         self._losses.extend(losses_of(trial, self.objectives))
 
@@ -64,9 +64,7 @@ class History:
         return len(self._losses) // len(self.objectives)
 
     def units(self, first: int = 0) -> array[float]:
-        """Return the positions of the trials that ended, from one on, one after another.
-
-        In the order in which they ended, inherited ones first.
+        """Return the positions of ended trials in the order of their ends, inherited ones first.
         """
         return self._units[first * len(self.space):]
 

@@ -1,4 +1,4 @@
-"""Whether the problems of a run make it hopeless as a trial: it is broken, dead, diverged, or learns nothing."""
+"""Decides whether the problems of a run are a reason to stop its trial."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The latest values of running trials, for processes that look at a study. The study itself does not need them.
+"""The latest values of running trials, for processes that display a study. The study itself does not need them.
 
-They are one small object, `study/live/values.json`, which is replaced: each event is a file of its own.
+They are in one small object that is replaced, `study/live/values.json`, because events are never deleted.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LiveValues:
     """Writes and reads the latest values of running trials.
 
     Args:
-        store: Store of the study; None: it lives in memory.
-        clock: Decides when they are written again.
+        store: Store of the study; None for a study in memory.
+        clock: Clock for the interval between writes.
     """
 
     def __init__(self, store: Store | None, clock: Clock) -> None:

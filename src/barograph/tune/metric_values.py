@@ -52,8 +52,21 @@ def curve_of(values: Sequence[float]) -> MetricCurve:
     return MetricCurve(tuple(enumerate(values, 1)), min(finite, default=math.nan), max(finite, default=math.nan))
 
 
+def printed_pattern(name: str) -> str:
+    """Return a regular expression for the usual ways to print a metric.
+
+    Example:
+        >>> [re.search(printed_pattern("acc"), line)[1] for line in ("epoch 3 | acc: 0.91", '{"acc": 9e-1}', "acc 0.9")]
+        ['0.91', '9e-1', '0.9']
+    """
+    return rf"""(?<![\w.-]){re.escape(name)}["']?(?:\s*[:=]\s*|\s+)([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan)"""
+
+
 class MetricValues:
     """Reads the metrics of a job's run.
+
+    A metric without a pattern is a recorded one; if the run records others but not that one, or has ended without it,
+    it is looked for in the output.
 
     Args:
         view: The job.
@@ -62,23 +75,29 @@ class MetricValues:
     """
 
     def __init__(self, view: JobView, names: Sequence[str], patterns: Mapping[str, str]) -> None:
-        self._view, self._names = view, names
-        self._printed = {name: _Printed(view, re.compile(pattern)) for name, pattern in patterns.items()}
+        self._view, self._names, self._patterns = view, names, patterns
+        self._printed = {name: _Printed(view, re.compile(patterns.get(name) or printed_pattern(name)))
+                         for name in names}
 
-    def read(self, run: RunReader) -> dict[str, MetricCurve]:
+    def read(self, run: RunReader | None) -> dict[str, MetricCurve]:
         """Return the curve of each metric that has values.
+
+        Args:
+            run: The run of the job; None if there is none yet.
 
         Raises:
             StoreError: The store cannot be read.
         """
-        known = metrics_in(run) if set(self._names) - self._printed.keys() else {}
+        known = metrics_in(run) if run is not None and set(self._names) - self._patterns.keys() else {}
         found: dict[str, MetricCurve] = {}
         for name in self._names:
-            if name not in self._printed:
-                if (curve := _recorded(run, known, name)) is not None:
-                    found[name] = curve
-            elif values := self._printed[name].read():
-                found[name] = curve_of(values)
+            curve = _recorded(run, known, name) if run is not None and name not in self._patterns else None
+            # While a run has no metric at all, the one in question may still come.
+            if curve is None and (name in self._patterns or known or self._view.state.phase.is_over):
+                values = self._printed[name].read()
+                curve = curve_of(values) if values else None
+            if curve is not None:
+                found[name] = curve
         return found
 
 

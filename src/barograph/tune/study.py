@@ -66,7 +66,7 @@ class Study:
         >>> while trial := study.ask():
         ...     study.tell(trial, trial.parameters["x"] ** 2)
         >>> len(study.trials), study.over
-        (3, 'all 3 trials were started')
+        (3, 'it reached its limit of 3 trials')
     """
 
     def __init__(

@@ -14,11 +14,11 @@ class TrialState(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
-    """It trained to the end and has a value."""
+    """Trained to the end; has a value."""
     STOPPED = "stopped"
-    """It was stopped early; `Trial.reason` says why."""
+    """Stopped early; `Trial.reason` says why."""
     FAILED = "failed"
-    """It has no value; `Trial.reason` says why."""
+    """Failed; `Trial.reason` says why."""
 
     @property
     def is_over(self) -> bool:
@@ -27,7 +27,7 @@ class TrialState(StrEnum):
 
 
 class Cause(StrEnum):
-    """Who stopped a trial."""
+    """Source of a stop."""
 
     RULE = "rule"
     """The median rule, or successive halving: others were better at the same step."""

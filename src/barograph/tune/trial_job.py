@@ -34,7 +34,7 @@ _OF_SCRIPT = re.compile(r"^The script ended with exit code \d+: ")
 
 @dataclass(frozen=True, slots=True)
 class TrialProgress:
-    """What a trial's job is doing.
+    """Progress of a trial's job.
 
     Attributes:
         doing: State of its job.
@@ -143,7 +143,7 @@ class TrialJob:
                 self._run = RunReader(self._view.store)
             self._run.refresh()
         except NotARun:
-            return {}
+            pass
         return self._metrics.read(self._run)
 
     def _give_up_if_hopeless(self) -> None:
@@ -171,7 +171,7 @@ class TrialJob:
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
-        hint = f"If the script prints it, pass a regular expression: --metric '{name}={name}: ([0-9.]+)'"
+        hint = f"The output has no line like '{name}: 0.5'. For another form, pass --metric '{name}=REGEX'"
         known = recorded_names(self._run)
         if not known:
             return f"{name} was never reported: the run recorded no metric. {hint}"

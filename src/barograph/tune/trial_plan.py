@@ -27,7 +27,7 @@ class TrialPlan:
         spec: The job, without the values that vary.
         root: Directory or URL below which the jobs are stored.
         patterns: Metric to the regular expression that finds its values in the output; other metrics are those that
-            the run records.
+            the run records, or the script prints as `NAME: NUMBER`.
         summary: Which value of a metric counts: "last" or "best".
         parallel: Number of jobs at the same time.
         confirm: Number of repetitions of the best trials with other seeds at the end; 0: none.

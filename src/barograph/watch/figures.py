@@ -47,11 +47,11 @@ def duration(secs: float) -> str:
     """Return a time span in the unit that suits it.
 
     Example:
-        >>> duration(0.0012), duration(2.5), duration(95), duration(7300), duration(200_000)
-        ('1.2 ms', '2.5 s', '1 min 35 s', '2 h 1 min', '2 d 7 h')
+        >>> duration(0.0012), duration(0.255), duration(2.5), duration(95), duration(7300), duration(200_000)
+        ('1.2 ms', '255 ms', '2.5 s', '1 min 35 s', '2 h 1 min', '2 d 7 h')
     """
     if secs < 1:
-        return f"{1000 * secs:.1f} ms"
+        return f"{1000 * secs:.{0 if secs >= 0.1 else 1}f} ms"
     if secs < 60:
         return f"{secs:.1f} s"
     whole = round(secs)

@@ -85,7 +85,7 @@ def text_of(notice: Notice) -> Text:
     """Return a notice as text for a terminal."""
     finding = notice.finding
     if finding is None or notice.event is Event.ACTION:
-        return Text.assemble(("barograph ", "bold"), notice.text)
+        return Text.assemble(("barograph: ", "bold"), notice.text)
     if notice.event is Event.CLOSED:
         return gone_line(finding)
     return Text("\n").join(indented(finding_lines(finding)))

@@ -82,14 +82,14 @@ def recording_cost(cost: Cost) -> str:
         >>> recording_cost(Cost(train_secs=60.0, capture_secs=0.9, budget=0.01))
         'recording cost 1.5% (budget 1%; runs of less than 120 s may exceed it)'
         >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3, budget=0.01))
-        'recording took 300.0 ms of 2.3 s (too short a run for the budget of 1%)'
+        'recording took 300 ms of 2.3 s (the budget of 1% is for longer runs)'
         >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3))
-        'recording took 300.0 ms of 2.3 s'
+        'recording took 300 ms of 2.3 s'
     """
     limited = not math.isnan(cost.budget)
     if cost.too_short:
         took = f"recording took {duration(cost.capture_secs)} of {duration(cost.train_secs)}"
-        return f"{took} (too short a run for the budget of {100 * cost.budget:g}%)" if limited else took
+        return f"{took} (the budget of {100 * cost.budget:g}% is for longer runs)" if limited else took
     if not limited:
         return f"recording cost {share(cost.share)}"
     exceeds = cost.share > cost.budget and cost.bare_secs < SHORT_SECS

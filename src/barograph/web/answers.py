@@ -1,4 +1,4 @@
-"""Answers as strict JSON with a version, so that a page asks for a body only if it changed."""
+"""JSON responses with an ETag: a page downloads a body only if it changed."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def encoded(data: Any) -> bytes:
 
 
 def json_answer(request: Request, data: Any) -> Response:
-    """Return data as JSON; 304 without a body if the client has it already."""
+    """Return data as a JSON response; 304 without a body if the client has it already."""
     return encoded_answer(request, encoded(data))
 
 
 def encoded_answer(request: Request, body: bytes) -> Response:
-    """Return encoded JSON; 304 without a body if the client has it already."""
+    """Return encoded JSON as a response; 304 without a body if the client has it already."""
     version = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
     headers = {"etag": version, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == version:
@@ -65,7 +65,7 @@ def encoded_answer(request: Request, body: bytes) -> Response:
 
 
 def error_answer(request: Request, error: Exception) -> Response:
-    """Return one of our errors as JSON: what happened, in a sentence."""
+    """Return an error of Barograph as a JSON response."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     response = json_answer(request, {"error": str(error), "type": type(error).__name__})
     response.status_code = status if response.status_code == 200 else response.status_code
@@ -76,7 +76,7 @@ def number_in(request: Request, name: str, default: int | None = None) -> int | 
     """Return a number of the query string.
 
     Raises:
-        SettingsError: It is no number.
+        SettingsError: It is not a number.
     """
     text = request.query_params.get(name)
     if not text:

@@ -1,4 +1,4 @@
-"""The web application: pages, answers, and who may ask."""
+"""The web application: its routes and its access control."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def application(
 
     Args:
         roots: Paths or URLs that contain the runs.
-        hosts: Names under which the server may be addressed; []: any.
-        tokens: Secrets, one of which each request must carry; none: everybody may read and edit.
+        hosts: Allowed values of the `Host` header; []: any.
+        tokens: Each request needs one of these tokens; none: everybody may read and edit.
         clock: Decides when a run is read again.
         studies: Studies of this process, by key.
     """

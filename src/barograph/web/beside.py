@@ -1,7 +1,7 @@
 """`python -m barograph.web.beside PLACE`: print the link to a run, and serve a studio if none serves its place.
 
-A process of its own, in its own session, so that neither a training waits for it nor Ctrl-C ends it. It goes on after
-the training until nobody has looked at it for half an hour and no run below its root is being recorded.
+It is a process in a session of its own, so no training waits for it and Ctrl-C does not end it. It ends half an hour
+after the last request, once no run below its root is being recorded.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from barograph.web.places import Places
 
 
 class Catalogs:
-    """The catalogs of roots, brought up to date when they are asked for; see `Indexes`.
+    """The catalogs of roots, updated on request; see `Indexes`.
 
     Args:
         places: The roots.
@@ -23,7 +23,7 @@ class Catalogs:
         patience_secs: Longest wait of a request; None: as `Indexes`.
 
     Attributes:
-        indexes: The catalogs, and how far they are.
+        indexes: The catalogs and the progress of their updates.
     """
 
     def __init__(self, places: Places, clock: Clock | None = None, *, patience_secs: float | None = None) -> None:
@@ -31,7 +31,7 @@ class Catalogs:
         self.indexes = Indexes(clock) if patience_secs is None else Indexes(clock, patience_secs=patience_secs)
 
     def at(self, number: int) -> Catalog:
-        """Return the catalog of a root, up to date; as it was if bringing it up to date takes long.
+        """Return the updated catalog of a root; without the update if that takes long.
 
         Raises:
             UnknownName: There is no such root.
@@ -45,7 +45,7 @@ class Catalogs:
         """Return a run and its catalog, even if the run is deleted in the catalog.
 
         Raises:
-            UnknownName: The key names no place below a root.
+            UnknownName: The key is not below a root.
             UnknownItem: The catalog does not know the run yet.
             CatalogError, StoreError: The catalog cannot be read, or has not been read completely.
         """

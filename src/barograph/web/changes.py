@@ -1,4 +1,4 @@
-"""Notifies pages that runs and studies changed. They request the data themselves, so a lost message only costs time."""
+"""Notifies pages that runs and studies changed. The pages then request the data, so a lost message only delays them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Changes:
 
     Args:
         places: Where runs and studies are.
-        on_change: Called with the key of a run that changed since it was asked for before.
-        clock: Decides when a run is looked at again.
+        on_change: Called with the key of a run that changed since the last request.
+        clock: Clock for the intervals between checks.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Changes:
         self._events: dict[str, tuple[str, int]] = {}
 
     def every_secs(self, key: str) -> float:
-        """Return how long a cursor is kept: a bucket is asked less often than a directory.
+        """Return how long a cursor is cached: a bucket is polled less often than a directory.
 
         Raises:
-            UnknownName: The key names no place below a root.
+            UnknownName: The key is not below a root.
         """
         return _EVERY_SECS_AFAR if "://" in self._place_of(key) else _EVERY_SECS
 
@@ -91,7 +91,7 @@ class Changes:
         return f"{identity}-{count}-{_digest(store, (LIVE,))}"
 
     def cursors(self, after: Mapping[str, str]) -> dict[str, str]:
-        """Return the cursors of the runs that have another one than in `after`; "" for a run that cannot be read."""
+        """Return the cursors that differ from those in `after`; "" for a run that cannot be read."""
         found = {}
         for key, before in after.items():
             try:
@@ -112,7 +112,7 @@ def _digest(store: Store, folders: Sequence[str]) -> str:
 
 
 def change_routes(changes: Changes) -> list[BaseRoute]:
-    """Return `GET changes?run=KEY&after=CURSOR`, and the socket on which a page hears of changes."""
+    """Return `GET changes?run=KEY&after=CURSOR`, and the WebSocket that notifies pages."""
 
     def answer(request: Request) -> Response:
         asked = request.query_params

@@ -1,4 +1,4 @@
-"""Questions about charts, layers, steps and data; many of them about several runs at once."""
+"""Routes for charts, layers, steps and data; many take several runs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def saved(reader: RunReader, request: Request) -> Any:
 
 
 def exhibits(reader: RunReader, request: Request) -> Any:
-    """Tables, images and curves that the script logged; images are answers of their own."""
+    """Tables, images and curves that the script logged; images have URLs of their own."""
     return [item.to_json() for item in exhibits_of_run(reader.store, reader.manifest.run_id)]
 
 
@@ -130,10 +130,10 @@ QUESTIONS: Mapping[str, Callable[[RunReader, Request], Any]] = {
 
 
 def charting_routes(opened: OpenRuns) -> list[Route]:
-    """Return the routes of these questions.
+    """Return these routes.
 
-    Each takes one or several runs, and answers with a list: what was found, or `error` of a run that cannot be read.
-    No more runs are read for a client that has gone.
+    Each takes one or several runs and returns a list with an entry per run: the data, or `error` if the run cannot be
+    read. Reading stops when the client disconnects.
     """
 
     def about(question: Callable[[RunReader, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
@@ -175,12 +175,12 @@ def charting_routes(opened: OpenRuns) -> list[Route]:
 
 
 def names_in(request: Request) -> list[str]:
-    """Return the lines that a request names."""
+    """Return the lines that a request asks for."""
     return list(dict.fromkeys(request.query_params.getlist("name")))[:MOST_LINES]
 
 
 def points_in(request: Request) -> int:
-    """Return the number of points that a request wants of each line.
+    """Return the number of points per line.
 
     Raises:
         SettingsError: It is too small or too large.
@@ -192,7 +192,7 @@ def points_in(request: Request) -> int:
 
 
 def axis_in(request: Request) -> Axis:
-    """Return the x axis that a request wants.
+    """Return the x axis of a request.
 
     Raises:
         SettingsError: An end is not a number.

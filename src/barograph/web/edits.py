@@ -29,7 +29,7 @@ def edit_routes(places: Places, catalogs: Catalogs, clock: Clock | None = None) 
     An item is named by `run`, the key of a run, or by `root` and `uid`.
 
     Args:
-        places: The served places.
+        places: The served roots.
         catalogs: Their catalogs.
         clock: Decides what can still be restored.
     """

@@ -1,4 +1,4 @@
-"""Images inside answers, for pages without a server."""
+"""Images as data URLs, for pages without a server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def embedded(parts: Iterable[bytes], media_type: str | None = None) -> Mapping[s
 
     Args:
         parts: Its bytes.
-        media_type: Its type; None: find out from its bytes.
+        media_type: Its type; None: detect it from the bytes.
     """
     data = b""
     for part in parts:
@@ -45,5 +45,5 @@ def embedded(parts: Iterable[bytes], media_type: str | None = None) -> Mapping[s
 
 
 def left_out(note: str) -> Mapping[str, Any]:
-    """Return the answer for an image that is left out: the reason, in a sentence."""
+    """Return the response for an omitted image: the reason in a sentence."""
     return {"url": None, "note": note}

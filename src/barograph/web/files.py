@@ -1,4 +1,4 @@
-"""Files of a run: what it read and wrote, and their bytes, which the page never opens as a page."""
+"""Inputs and outputs of a run as downloads; HTML and SVG are never displayed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Bytes:
         return cls([], "", path) if path is not None else None
 
     def parts(self) -> Iterator[bytes]:
-        """Return the bytes, in parts.
+        """Return the bytes in chunks.
 
         Raises:
             ObjectNotFound: They are gone.

@@ -1,4 +1,4 @@
-"""Curves of groups of runs: what runs can be grouped by, and one band per group."""
+"""Routes for groups of runs: names to group by, and one band of curves per group."""
 
 from __future__ import annotations
 

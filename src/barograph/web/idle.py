@@ -1,4 +1,4 @@
-"""Ends a studio that a training started, once nobody looks at it and nothing runs any more."""
+"""Idle timeout of a studio that a training started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Idle:
     """Counts the time since the last request.
 
     Args:
-        is_busy: Whether a training still runs; asked each time that the idle time is over.
+        is_busy: Whether a training still runs; called whenever the idle time has passed.
         clock: The clock.
     """
 
@@ -29,7 +29,7 @@ class Idle:
         self._since = self._clock.monotonic()
 
     def asked(self) -> None:
-        """Note a request."""
+        """Record a request."""
         self._since = self._clock.monotonic()
 
     def is_over(self) -> bool:
@@ -42,7 +42,7 @@ class Idle:
         return True
 
     def watching(self, app: Any) -> Any:
-        """Return an application that notes each request before another answers it."""
+        """Return middleware that records each request."""
 
         async def watched(scope: Any, receive: Any, send: Any) -> None:
             self.asked()

@@ -1,4 +1,4 @@
-"""The web application without a server: answers for notebooks and saved files."""
+"""Requests to the web application without a server, for notebooks and saved files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from starlette.types import ASGIApp, Message
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer to a GET request.
+    """Response to a GET request.
 
     Attributes:
-        status: HTTP status; 304 if the answer has the version that was sent.
-        version: Version of the answer; "" if it has none.
-        text: The answer.
+        status: HTTP status; 304 if the version is unchanged.
+        version: ETag; "" for none.
+        text: Body.
     """
 
     status: int
@@ -26,12 +26,12 @@ class Reply:
 
 
 def get_inside(app: ASGIApp, url: str, version: str = "") -> Reply:
-    """Return the answer of an application to a GET request, without a network.
+    """Return the response of an application to a GET request.
 
     Args:
         app: The application.
         url: Path below it and query, such as "api/run?run=0".
-        version: Version of the answer that the page has already; "": none.
+        version: ETag that the page already has; "" for none.
     """
     try:
         asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Keeps the catalogs of the served roots up to date, in threads of their own: indexing many new runs takes long."""
+"""Keeps the catalogs of the served roots up to date, in background threads: indexing many new runs takes long."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Indexing:
     """Progress of the catalog of a root.
 
     Attributes:
-        done, total: Runs read and to be read, while it is under way; 0 if it is not.
+        done, total: Runs read so far and in all, during an update; else 0.
         is_first: Whether the catalog was never complete since the server started.
-        failure: Why it failed; "" if it did not.
-        problems: What cannot be read of runs, a sentence each.
-        more_problems: Number of problems that are left out.
+        failure: Why the update failed; "" if it did not.
+        problems: Runs that cannot be read, a sentence each.
+        more_problems: Number of problems left out.
     """
 
     done: int
@@ -62,12 +62,12 @@ class _State:
 
 
 class Indexes:
-    """Catalogs of roots, brought up to date when they are asked for.
+    """Catalogs of roots, updated on request.
 
     Args:
         clock: Decides when.
         patience_secs: Longest wait of a request.
-        pause: Lets some seconds pass.
+        pause: Sleeps for some seconds.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Indexes:
         self._lock = threading.Lock()
 
     def catalog(self, root: Root) -> Catalog:
-        """Return the catalog of a root. With few runs it is up to date, else it is being brought up to date.
+        """Return the catalog of a root: updated if there are few runs, otherwise while the update runs.
 
         Raises:
             CatalogError: The catalog cannot be opened, or is being migrated.
@@ -99,7 +99,7 @@ class Indexes:
             return state.catalog
 
     def read_again(self, root: Root) -> Catalog | None:
-        """Return the catalog, brought up to date since this call; None if that takes long or was done a moment ago."""
+        """Update the catalog now and return it; None if that takes long or was done a moment ago."""
         state = self._state(root)
         with state.changed:
             if state.is_busy or self._clock.monotonic() < state.soonest_at:
@@ -109,7 +109,7 @@ class Indexes:
             return None if state.is_busy else state.catalog
 
     def of(self, root: Root) -> Indexing:
-        """Return the progress of the catalog of a root."""
+        """Return the progress of an update."""
         state = self._state(root)
         with state.changed:
             return Indexing(state.done, state.total if state.is_busy else 0, not state.is_complete,

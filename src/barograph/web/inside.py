@@ -1,4 +1,4 @@
-"""Questions about the inside of a model: latent space, saliency maps, distributions, learning curves."""
+"""Routes for latent space, saliency maps, distributions and learning curves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_KEPT = 16
 
 
 def overview(reader: RunReader, request: Request) -> Any:
-    """What a run has: evaluations with a probe, saliency maps, tensors with distributions, learning curves."""
+    """Contents of a run: evaluations with a probe, saliency maps, tensors with distributions, learning curves."""
     return {
         "evaluations": len(probe_steps(reader)), "saliency_methods": list(saliency_methods(reader)),
         "saliency_samples": list(saliency_samples(reader)), "tensors": list(map(str, ridge_keys(reader))),
@@ -49,7 +49,7 @@ QUESTIONS = {"inside": overview, "sample": sample, "saliency": saliency, "ridges
 
 
 def latent_route(opened: OpenRuns) -> Route:
-    """Return the route of the latent space, which is projected while others read the run."""
+    """Return the route of the latent space. Its projection does not block other requests for the run."""
     kept: dict[tuple[Any, ...], Any] = {}
 
     def answer(request: Request) -> Response:

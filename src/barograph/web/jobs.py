@@ -1,4 +1,4 @@
-"""Jobs of this user on this machine: the queue, what happened to each, and its output."""
+"""Routes for the jobs of this user on this machine: queue, history and output."""
 
 from __future__ import annotations
 

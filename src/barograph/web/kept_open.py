@@ -1,4 +1,4 @@
-"""Keeps the objects that were used last, such as open runs."""
+"""A cache of open objects, such as runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class KeptOpen(Generic[T]):
-    """The objects used last, by key. Safe for threads.
+    """An LRU cache. Thread-safe.
 
     Args:
-        most: Number of objects that are kept.
+        most: Capacity.
     """
 
     def __init__(self, most: int) -> None:
@@ -26,7 +26,7 @@ class KeptOpen(Generic[T]):
         return len(self._kept)
 
     def known(self, key: str) -> T | None:
-        """Return the object of a key; None if it is not kept."""
+        """Return the object of a key; None if it is not cached."""
         with self._lock:
             return self._kept.get(key)
 
@@ -36,7 +36,7 @@ class KeptOpen(Generic[T]):
             self._kept.pop(key, None)
 
     def opened(self, key: str, make: Callable[[], T]) -> T:
-        """Return the object of a key, made if it is not kept. Two threads that make one at a time get the same."""
+        """Return the object of a key; create it if it is not cached. Concurrent calls return the same object."""
         found = self.known(key)
         if found is None:
             found = make()  # outside of the lock: it may take long

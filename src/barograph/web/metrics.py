@@ -22,12 +22,12 @@ _SECS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 
 
 class Metrics:
-    """Counts requests, and the runs of the catalogs when it is asked.
+    """Counts requests, and the runs of the catalogs on each scrape.
 
     Args:
         places: The served roots.
         catalogs: Their catalogs.
-        clock: Seconds, for the time of requests.
+        clock: Clock for the duration of requests.
     """
 
     def __init__(self, places: Places, catalogs: Catalogs, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -52,17 +52,17 @@ class Metrics:
         self._secs.labels(route).observe(secs)
 
     def now(self) -> float:
-        """Return the time of the clock."""
+        """Return the current time."""
         return self._clock()
 
 
 class Counting:
-    """Counts the requests of an application.
+    """Middleware that counts requests.
 
     Args:
         app: The application.
         metrics: Where they are counted.
-        routes: Paths that are counted on their own; others are one.
+        routes: Paths that are counted separately; all others are counted as one.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Writes a run or a study as the page of the web UI in one file, without a server."""
+"""Writes the page of a run or a study as one HTML file that needs no server."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from barograph.web.server import EXTRA
 
 
 def study_as_file(study: Study, *, title: str, saved_unix: float) -> str:
-    """Return the page about a study as one HTML file; arguments and errors as for `run_as_file`."""
+    """Return the page of a study as one HTML file; arguments and errors as for `run_as_file`."""
     return _as_file([], title=title, saved_unix=saved_unix, studies={title: study})
 
 
 def run_as_file(url: str, *, title: str, saved_unix: float) -> str:
-    """Return the page about a run as one HTML file, with the answers to all that the page asks.
+    """Return the page of a run as one HTML file with all its data.
 
     Args:
         url: Path or URL of the run.

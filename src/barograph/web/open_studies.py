@@ -13,6 +13,7 @@ from barograph.jobs.home import JobsHome
 from barograph.model.clock import ManualClock
 from barograph.model.plain import plain
 from barograph.store.base import Browsable, Store
+from barograph.tune.later_jobs import trial_job_of
 from barograph.tune.live_values import Latest
 from barograph.tune.overview import StudyRow, overview_of, study_row
 from barograph.tune.studies import name_of
@@ -92,7 +93,7 @@ class OpenStudies:
         """Return the path or URL of a study.
 
         Raises:
-            UnknownName: The key names no place below a root.
+            UnknownName: The key is not below a root.
             UnknownStudy: This user has no such study.
         """
         first, _, name = key.partition("/")
@@ -106,8 +107,8 @@ class OpenStudies:
         """Return the store of a study.
 
         Raises:
-            UnknownName: The key names no place below a root.
-            UnknownStudy: Nothing is there.
+            UnknownName: The key is not below a root.
+            UnknownStudy: There is no study.
         """
         place = self.place_of(key)
         if (store := store_at(place)) is None:
@@ -116,7 +117,7 @@ class OpenStudies:
 
     @contextmanager
     def study(self, key: str) -> Iterator[Study]:
-        """Yield a study, up to date; one thread has it at a time.
+        """Yield a study, up to date, locked for this thread.
 
         Raises:
             UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
@@ -125,7 +126,7 @@ class OpenStudies:
             yield opened.study
 
     def overview(self, key: str) -> dict[str, Any]:
-        """Return everything that a study found; computed once for each event or live value.
+        """Return the overview of a study, cached until its next event or live value.
 
         Raises:
             UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
@@ -140,7 +141,7 @@ class OpenStudies:
             return opened.answer[1]
 
     def row(self, key: str) -> StudyRow:
-        """Return a study as a row of the list. A study without a new event is not read again, although it is closed.
+        """Return a study as a row of the list, cached until its next event.
 
         Raises:
             UnknownName, UnknownStudy, TuneError, StoreError: It cannot be opened.
@@ -157,7 +158,7 @@ class OpenStudies:
         return row
 
     def name_of(self, key: str) -> str:
-        """Return the name of a study: the last part of its place."""
+        """Return the name of a study: the last part of its path."""
         if key in self._given:
             return key
         return name_of(self.place_of(key))
@@ -216,7 +217,5 @@ def _below(root: Root) -> Iterator[str]:
 
 def _numbered(job: str) -> str:
     """Return the suffix of a job's name: the number of its trial, and the seed of a repetition or "refit"."""
-    stem, _, seed = job.rpartition("-s")
-    name = stem if stem and seed.isdigit() else job.removesuffix("-refit")
-    head, _, number = name.rpartition("-")
+    head, _, number = trial_job_of(job).rpartition("-")
     return job[len(head):] if head and number.isdigit() else ""

@@ -1,4 +1,4 @@
-"""Open runs, so that a page with a hundred charts reads a run's files once."""
+"""A cache of open runs: a page with a hundred charts reads the files of a run once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Open:
 
 
 class OpenRuns:
-    """Opens runs by their keys and keeps the last ones open.
+    """Opens runs by their keys and caches the latest ones.
 
     Args:
         places: Where runs are.
@@ -39,14 +39,14 @@ class OpenRuns:
         self._open = KeptOpen[_Open](_MOST_OPEN)
 
     def has_changed(self, key: str) -> None:
-        """Have the next request read the run again."""
+        """Mark a run as changed: the next request reads it again."""
         opened = self._open.known(key)
         if opened is not None:
             opened.read_at = -math.inf
 
     @contextmanager
     def run(self, key: str) -> Iterator[RunReader]:
-        """Lend the reader of a run, up to date; one thread has it at a time.
+        """Yield the reader of a run, up to date, locked for this thread.
 
         Raises:
             UnknownName, NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be opened.

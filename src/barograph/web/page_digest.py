@@ -1,4 +1,4 @@
-"""Tells whether the built page belongs to its sources; imports nothing, because the build loads it by its path."""
+"""Checks whether the built page is up to date. Imports nothing, because the build loads it by its path."""
 
 from __future__ import annotations
 

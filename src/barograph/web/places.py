@@ -1,4 +1,4 @@
-"""The places that are served, and the runs in them by a name that is safe in a URL."""
+"""The served roots, and keys for the runs below them that are safe in URLs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Root:
     """A directory or bucket prefix that is served.
 
     Attributes:
-        number: Its position among the served roots.
+        number: Index among the served roots.
         place: Its path or URL.
     """
 
@@ -54,7 +54,7 @@ class Places:
         """Return the path or URL of a run.
 
         Raises:
-            UnknownName: The key names no place below a root.
+            UnknownName: The key is not below a root.
         """
         number, _, below = key.partition("/")
         parts = below.split("/") if below else []
@@ -76,8 +76,8 @@ class Places:
         """Return the store of a run.
 
         Raises:
-            UnknownName: The key names no place below a root.
-            NotARun: Nothing is there.
+            UnknownName: The key is not below a root.
+            NotARun: There is no run.
         """
         place = self.place_of(key)
         if (store := store_at(place)) is None:

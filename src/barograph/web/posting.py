@@ -32,7 +32,7 @@ def text_in(data: Mapping[str, Any], name: str, default: str | None = None) -> s
     """Return a string of a JSON object.
 
     Raises:
-        SettingsError: It is missing, or no string.
+        SettingsError: It is missing or not a string.
     """
     value = data.get(name, default)
     if not isinstance(value, str):

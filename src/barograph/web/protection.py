@@ -1,4 +1,4 @@
-"""Keeps other web sites and strangers out: who is addressed, where a request comes from, and what a page may load."""
+"""Middleware against DNS rebinding, cross-site requests and unauthorized access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VISITOR = "barograph.visitor"
 
 
 class Protection:
-    """Refuses foreign hosts and origins, asks for a token where one is needed, and adds security headers.
+    """Checks `Host`, `Origin` and token of a request, and adds security headers.
 
     A page on another web site can make a browser send requests to a server on this machine. It cannot choose the
     `Host` header (but its own name may lead here: DNS rebinding) nor `Origin`. It cannot send JSON without asking.
@@ -30,8 +30,8 @@ class Protection:
     The files of the page hold no data, so they need no token; the page asks for it.
 
     Args:
-        app: What is protected.
-        hosts: Names under which the server may be addressed; empty: any.
+        app: The protected application.
+        hosts: Allowed values of the `Host` header; empty: any.
         tokens: Secrets, one of which is needed in `Authorization: Bearer`, in the cookie, or once as `?token=`, which
             sets the cookie and leaves the address.
         open_paths: Paths that need no token.
@@ -57,10 +57,10 @@ class Protection:
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if self._hosts and _name(host) not in self._hosts:
-            return _answer(403, f"This server does not answer to {host[:100]!r}.")
+            return _answer(403, f"The host {host[:100]!r} is not allowed. Open the link that the server printed.")
         asks_only = scope["type"] == "http" and scope["method"] in _SAFE
         if not asks_only and not _is_from_here(headers, host):
-            return _answer(403, "This request comes from another web site.")
+            return _answer(403, "The request comes from another web site.")
         if not asks_only and scope["type"] == "http" and not _is_json(headers):
             return _answer(415, "Send JSON with the content type application/json.")
         path = scope["path"]
@@ -80,23 +80,23 @@ class Protection:
             return _answer(401, "This server needs a token. Open the link that `barograph studio` printed, or type "
                                 "the token.", {"www-authenticate": "Bearer"})
         if not asks_only and not visitor.may_write:
-            return _answer(403, "This token may only read. Editing needs the token of a writer.")
+            return _answer(403, "This token is read-only. Editing needs a writer token.")
         scope[_VISITOR] = visitor
         return None
 
 
 def visitor_of(request: Request) -> Token:
-    """Return the token of the person that sends a request."""
+    """Return the token of a request."""
     visitor = request.scope.get(_VISITOR, ANYBODY)
     assert isinstance(visitor, Token)
     return visitor
 
 
 def login(request: Request, tokens: Tokens, secret: str) -> Response:
-    """Return the answer to a typed token: its cookie, or an error."""
+    """Return the response to a typed token: its cookie, or an error."""
     token = tokens.of(secret)
     if token is None:
-        return _answer(401, "This is no token of this server.")
+        return _answer(401, "Wrong token.")
     response = Response(status_code=204)
     set_cookie(response, tokens, secret, secure=_is_encrypted(request.scope, request.headers))
     return response

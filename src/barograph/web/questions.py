@@ -1,4 +1,4 @@
-"""What the page asks of runs: a name, and the query that answers it."""
+"""Queries of runs by name, one per route."""
 
 from __future__ import annotations
 

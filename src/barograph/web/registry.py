@@ -1,4 +1,4 @@
-"""The studios on this machine, as notes in the user's directory, so that a training finds the one for its place."""
+"""The running studios of this user, as files, so that a training finds the one that serves its root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANSWER_SECS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """A studio that serves.
+    """A running studio.
 
     Attributes:
         url: Address of its page, without a token.
@@ -44,11 +44,11 @@ class Studio:
 
 
 class Registry:
-    """Notes of studios.
+    """The running studios, one file each.
 
     Args:
-        folder: Where they are; None: in the user's state directory.
-        answers: Whether a studio answers at its URL.
+        folder: Directory of the files; None: in the user's state directory.
+        answers: Whether a studio responds at its URL.
     """
 
     def __init__(self, folder: Path | None = None, *, answers: Callable[[str], bool] | None = None) -> None:
@@ -57,9 +57,9 @@ class Registry:
 
     @contextmanager
     def entered(self, studio: Studio) -> Iterator[None]:
-        """Keep a note of a studio of this process.
+        """Register a studio of this process.
 
-        A note that cannot be written costs nothing but the link: a training starts another studio.
+        If the file cannot be written, a training starts another studio.
         """
         note = self.folder / f"{os.getpid()}.json"
         part = note.with_suffix(".part")
@@ -74,7 +74,7 @@ class Registry:
                 note.unlink(missing_ok=True)
 
     def link_to(self, place: str) -> str:
-        """Return the link to a run in a studio that serves its place; "" if none does. Notes of dead ones are removed.
+        """Return the link to a run in a studio that serves its place; "" if none does. Removes files of dead ones.
 
         Args:
             place: Absolute path or URL of the run.
@@ -124,5 +124,5 @@ def _answers(url: str) -> bool:
 
 
 def roots_shown(roots: Sequence[str]) -> tuple[str, ...]:
-    """Return roots as notes have them: absolute."""
+    """Return roots as absolute paths or URLs."""
     return tuple(root.place for root in Places(roots).roots)

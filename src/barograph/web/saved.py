@@ -1,4 +1,4 @@
-"""The page as one HTML file that works without a server: the built page with the answers to its questions inside."""
+"""The page as one HTML file that works without a server: the built page with all responses inside."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MOST_LAYERS, _MOST_STEPS, _MOST_PARTINGS, _MOST_RIDGES = 60, 60, 3, 8
 
 
 def saved_answers(get: Callable[[str], Reply], runs: Sequence[str], studies: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the answers to what the page asks about runs and studies, by URL.
+    """Return the responses that the page needs for runs and studies, by URL.
 
     Args:
-        get: Returns the answer at a URL.
+        get: Returns the response of a URL.
         runs: Keys of the runs; of several, also what the comparison needs.
         studies: Keys of studies.
     """
@@ -75,12 +75,12 @@ def saved_answers(get: Callable[[str], Reply], runs: Sequence[str], studies: Seq
 
 
 def packed(answers: Mapping[str, Any], *, start: str, saved_unix: float) -> str:
-    """Return answers as a saved page contains them.
+    """Return responses in the format of a saved page.
 
     Args:
-        answers: Answers by URL.
+        answers: Responses by URL.
         start: Address at which the page opens, such as "#/run/0".
-        saved_unix: When they were given, as seconds since 1970.
+        saved_unix: Time of the responses, as seconds since 1970.
     """
     data = {"start": start, "saved_unix": saved_unix, "answers": answers}
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
@@ -93,7 +93,7 @@ def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Litera
     Args:
         answers: Result of `packed`.
         title: Title until the page has started.
-        source: "notebook": the page asks the page around it.
+        source: "notebook": the page sends its requests to the notebook.
 
     Raises:
         SettingsError: The page was not built when Barograph was installed.

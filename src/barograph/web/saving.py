@@ -1,4 +1,4 @@
-"""Answers for the page that saves itself as a file."""
+"""Routes for saving the page as a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.web.saved import page_with, saved_answers
 
 
 def saving_routes() -> list[Route]:
-    """Return the routes: the page without answers, and the answers about runs and studies."""
+    """Return the routes: the page without data, and the responses of runs and studies."""
     return [Route("/offline.html", _page), Route("/api/answers", _answers)]
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema of the answers, from the dataclasses that they are made of."""
+"""JSON Schema of the responses, from their dataclasses."""
 
 from __future__ import annotations
 

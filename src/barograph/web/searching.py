@@ -1,4 +1,4 @@
-"""Lists, groups and charts of the runs below a root, straight from its catalog."""
+"""Routes for lists, groups and charts of the runs below a root, from its catalog."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Asked:
 
 
 class RunLists:
-    """Answers what the pages Runs and Now ask.
+    """Routes of the pages Runs and Now.
 
     Args:
         places: Where runs are.
@@ -73,7 +73,7 @@ class RunLists:
         return [Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked]
 
     def search(self, request: Request) -> Any:
-        """A page of runs: their number, the columns, and the rows with `key`."""
+        """One page of a search: number of runs, columns, and rows with `key`."""
         with self._asked(request) as asked:
             ids, query = asked.ids, request.query_params
             group = query.get("group")
@@ -103,7 +103,7 @@ class RunLists:
         with self._asked(request) as asked:
             found = run_groups(asked.connection, asked.ids, _by(request), request.query_params.get("metric", ""),
                                less_is_better={"1": True, "0": False}.get(request.query_params.get("less", "")))
-        return {**found.to_json(), "runs": len(asked.ids)}
+        return {**found.to_json(asked.root.key_of), "runs": len(asked.ids)}
 
     def points(self, request: Request) -> Any:
         """Columns of all runs of a search, for charts."""

@@ -30,7 +30,7 @@ EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a server can be opened.
+    """Addresses of a server.
 
     Attributes:
         page: Address without a token.
@@ -53,9 +53,9 @@ def serve(
         roots: Paths or URLs.
         host: Address to listen on.
         port: Port; None: 8642, or the next that is free.
-        tokens: Secrets, one of which each request must carry; none: no token on this machine alone, else new ones.
-        on_ready: Called with its addresses once it answers.
-        idle: Ends it; None: it does not end.
+        tokens: Each request needs one of these; none: no token if only this machine can connect, else new ones.
+        on_ready: Called with the addresses once the server responds.
+        idle: Timeout; None: never.
 
     Raises:
         SettingsError: The extra is not installed, or the address cannot be used.
@@ -121,7 +121,7 @@ def links_of(host: str, port: int, tokens: Sequence[Token]) -> Links:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine only.
+    """Return whether an address can be reached from this machine only.
 
     Example:
         >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
@@ -136,7 +136,7 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_of(host: str) -> list[str]:
-    """Return the names under which a server at an address may be asked; [] if under any, since it asks for a token."""
+    """Return the allowed values of the `Host` header for an address; [] for any, since it needs a token."""
     return ["127.0.0.1", "localhost", "[::1]", host] if is_loopback(host) else []
 
 

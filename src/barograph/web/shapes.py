@@ -1,6 +1,6 @@
-"""Shapes of the answers. `GET api/schema` describes them, and the page's TypeScript types are written from them.
+"""Shapes of the responses, from which `GET api/schema` and the page's TypeScript types are generated.
 
-A new answer needs one line in `SHAPES`; then run `python building/page_types.py`.
+A new response needs one line in `SHAPES`; then run `python building/page_types.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from barograph.web.schema import Finite, Shape
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker process of a run."""
+    """A worker of a run."""
 
     name: str
     attempt: int
@@ -131,7 +131,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The places that are served."""
+    """The served roots."""
 
     roots: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Serves the page at once, and loads the rest of the application in a thread: its libraries take long to import."""
+"""Serves the page at once, and loads the rest of the application in a thread, because its imports take long."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Starting:
         self._asked = False
 
     def begin(self) -> None:
-        """Start to load the whole application, unless that has begun."""
+        """Start loading the whole application, once."""
         if self._begun.acquire(blocking=False):
             # A daemon, so that Ctrl-C does not wait for it.
             threading.Thread(target=self._finish, daemon=True, name="barograph-studio-load").start()
 
     def check(self) -> None:
-        """Raise the error with which the whole application failed to load, if it did."""
+        """Raise the error of a failed load."""
         error = self._whole.exception() if self._whole.done() else None
         if error is not None:
             raise error
 
     def release_memory(self) -> None:
-        """Return the memory that answers needed to the operating system, if there were any since the last call."""
+        """Return freed memory to the operating system, if there were requests since the last call."""
         if self._asked and self._whole.done():
             from barograph.runs.reading.freed_memory import release_freed_memory
 

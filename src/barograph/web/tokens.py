@@ -1,4 +1,4 @@
-"""Tokens: who may read, and who may also edit."""
+"""Access tokens for readers and writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST_CHARS = 8
 
 
 class Role(StrEnum):
-    """What a token allows."""
+    """Permissions of a token."""
 
     READER = "reader"
     WRITER = "writer"
@@ -28,7 +28,7 @@ class Token:
 
     Attributes:
         secret: The secret.
-        role: What it allows.
+        role: Its permissions.
         name: Author of the edits made with it; "": the user who runs the server.
     """
 

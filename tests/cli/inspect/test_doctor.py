@@ -33,7 +33,7 @@ def test_a_whole_run_is_called_whole(call: Call, healthy: Path) -> None:
     said = call("doctor", healthy)
 
     assert said.code == 0
-    assert said.lines[0] == "whole: every recorded file is present and readable."
+    assert said.lines[0] == "intact: every recorded file is present and readable."
     assert str(healthy) in said.out
 
 
@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_is_whole_so_far(call: Call, tmp_path: Path, going_on
         said = call("doctor", tmp_path / "run")
 
     assert said.code == 0
-    assert said.lines[0] == "whole so far: the run is still running."
+    assert said.lines[0] == "intact so far: the run is still running."
     assert "Worker p0 in attempt 0 is running." in said.out
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_nobody_has_written_yet_is_called_empty(call: Call, copy: Pat
 
     said = call("doctor", copy)
 
-    assert (said.code, said.lines[0]) == (0, "whole, and empty: no process has recorded anything yet.")
+    assert (said.code, said.lines[0]) == (0, "intact, and empty: no process has recorded anything yet.")
 
 
 def test_a_training_that_was_killed_is_named(call: Call, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_run_that_has_ended_is_judged_from_its_records(call: Call, sick: Path)
     said = call("watch", sick, "--rules", "non-finite")
 
     assert said.code == 0
-    assert said.lines[0].startswith("breaking  The input data contain NaN or infinite values")
+    assert said.lines[0].startswith("breaking  The input data contains NaN or infinite values")
     assert "barograph: 1 problem found; " in said.out
     assert said.lines[-1] == f"  run       {sick}"
     assert [item.code for item in barograph.open(sick).findings] == ["N101"]
@@ -211,7 +211,7 @@ def test_fresh_leaves_nothing_in_the_run(call: Call, sick: Path) -> None:
 def test_under_json_standard_output_belongs_to_the_summary(call: Call, sick: Path) -> None:
     said = call("watch", sick, "--json")
 
-    assert said.json["verdict"] == "1 problem: The input data contain NaN or infinite values."
+    assert said.json["verdict"] == "1 problem: The input data contains NaN or infinite values."
     assert [item["cause"] for item in said.json["problems"]] == ["non-finite-input"]
     assert said.json["interrupted"] is False
     assert "breaking  " in said.err
@@ -283,7 +283,7 @@ def test_a_stop_is_asked_for_where_the_run_goes_on(
 
         request = read_stop(store_from_url(place), attempt=0)
 
-    assert "barograph asked the training to stop, because of N101 non-finite" in said.out
+    assert "barograph: asked the training to stop, because of N101 non-finite" in said.out
     assert request is not None
     assert request.finding_id.startswith("N101")
 

@@ -38,7 +38,7 @@ def test_what_is_packed_and_what_is_left_out_is_said(call: Call, root: Path, tmp
 
 def test_what_an_import_brought_is_said(call: Call, root: Path, tmp_path: Path) -> None:
     call("export", "archive", "first", "-o", tmp_path / "a.zip", "--root", root)
-    assert call("import", "archive", tmp_path / "a.zip", "--check").out.startswith("whole: 1 run, 1 artifact")
+    assert call("import", "archive", tmp_path / "a.zip", "--check").out.startswith("intact: 1 run, 1 artifact")
     said = call("import", "archive", tmp_path / "a.zip", "--root", tmp_path / "other")
     assert said.out.startswith("imported: 1 new run, 1 artifact, ")
     assert f"{tmp_path / 'other' / 'first'}" in said.out

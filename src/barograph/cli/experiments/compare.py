@@ -58,11 +58,11 @@ def command(
 
       barograph compare runs/first runs/second
 
-      barograph compare --by params.model --metric acc.max --search "experiment = 'digits'"
+      barograph compare --by params.lr --metric acc.max --search "steps > 99"
 
       barograph compare runs/first runs/second --html compared.html
 
-      barograph compare runs/first runs/second --metric val_acc --at 30,60,90 --along epoch
+      barograph compare runs/first runs/second --metric val_acc --at 30,60
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.experiments import compare_page

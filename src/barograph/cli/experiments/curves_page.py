@@ -96,5 +96,5 @@ def _print(printer: Printer, curves: Mapping[str, Curve], by: str) -> None:
             f"{place(float(curve.at[0]))} to {place(float(curve.at[-1]))}",
         ])
     right = ("points", "first", "last", "min", "max")
-    printer.table([Column("run"), Column("", pipe=False, spare=1), *(Column(title, right=True) for title in right),
+    printer.table([Column("run"), Column("curve", pipe=False, spare=1), *(Column(title, right=True) for title in right),
                    Column(by)], rows)

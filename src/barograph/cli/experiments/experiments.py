@@ -38,7 +38,7 @@ def command(
 
       barograph experiments digits
 
-      barograph experiments digits --create --hypothesis "a small net beats the large one"
+      barograph experiments digits --create --hypothesis "wide nets win"
 
       barograph run --experiment digits --trial small train.py --width 16
     """

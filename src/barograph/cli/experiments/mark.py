@@ -50,7 +50,7 @@ def command(
 
       barograph mark digits --note "the wide nets overfit"
 
-      barograph mark barograph-runs/20261122-101500-train-1f3a --tag team=vision --star
+      barograph mark runs/first --tag team=vision --star
 
       barograph mark 20261122-101500-train-1f3a --rename wide-3
 

@@ -69,7 +69,7 @@ def _print(printer: Printer, item: Item, *, as_json: bool) -> None:
     printer.entries([("id", item.uid), *((name, str(item.facts[name])) for name in _FACTS if item.facts[name])])
     for title, entries in (
         ("parameters", [(name, str(value)) for name, value in item.parameters.items()]),
-        ("metrics", [(name, f"last {figure(it.last)}  min {figure(it.min)}  max {figure(it.max)}  of {it.count}")
+        ("metrics", [(name, f"last {figure(it.last)}  min {figure(it.min)}  max {figure(it.max)}  {it.count} values")
                      for name, it in item.metrics.items()]),
         ("tags", list(item.tags.items())),
         ("trials", [(trial.experiment, trial.name) for trial in item.trials]),

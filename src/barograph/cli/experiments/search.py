@@ -37,11 +37,11 @@ def command(
 
       barograph search
 
-      barograph search "params.lr < 0.01 and metrics.loss.last < 0.3 order by metrics.loss.last limit 20"
+      barograph search "params.lr < 0.01 order by metrics.loss.last limit 20"
 
-      barograph search "experiment = 'digits' and not finding('vanishing-gradient')" -o table.csv
+      barograph search "created > '3 days ago' and not finding()" -o table.csv
 
-      barograph search "created > '3 days ago' and tags.team = 'vision'" --columns name,params,metrics.acc.max
+      barograph search "tags.team = 'vision'" --columns name,metrics.acc.max
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.experiments.search_page import print_search

@@ -13,10 +13,8 @@ def command(
 ) -> None:
     """Check the files of a run for damage and missing parts.
 
-    It also lists foreign files and dropped steps.
-
-    Reads every file and verifies its checksum. Changes nothing. Exit code 0: every recorded file is present and
-    readable. Exit code 1: something is damaged, missing or was dropped.
+    Verifies every checksum, and also lists foreign files and dropped steps. Changes nothing. Exit code 1: something is
+    damaged, missing or was dropped.
 
     Examples:
 

@@ -43,7 +43,9 @@ def explain(
     ],
     as_json: _Json = False,
 ) -> None:
-    """Show the page of a rule: what it detects, why it matters, what to do, when it is wrong, and its parameters.
+    """Explain a rule.
+
+    What it detects, why it matters, what to do, when it is wrong, and its parameters.
 
     Examples:
 
@@ -74,7 +76,7 @@ def new(
     ] = "",
     as_json: _Json = False,
 ) -> None:
-    """Create a working rule of your own in a new file, with a test at the end.
+    """Create a rule of your own in a new file, with a test.
 
     Examples:
 

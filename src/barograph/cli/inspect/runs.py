@@ -17,9 +17,7 @@ def command(
 ) -> None:
     """List the runs in a directory or a bucket prefix.
 
-    The newest come first. Deleted and archived runs are left out, as in the web UI.
-
-    The search goes six folders deep and skips folders whose name starts with a dot.
+    The newest come first; deleted and archived runs are left out. Looks six folders deep, except in hidden folders.
 
     For each: its state, start time, steps, last loss, open findings by severity, recording cost (share of training
     time), and its path, which the other commands accept.

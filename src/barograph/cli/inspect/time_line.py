@@ -11,7 +11,7 @@ def time_line(time: TimeOfSteps) -> str:
 
     Example:
         >>> time_line(TimeOfSteps({"step": 0.2, "data": 0.05, "forward": 0.05, "backward": 0.1}))
-        'backward 50.0%, waiting for data 25.0%, forward 25.0% of 200.0 ms a step'
+        'backward 50.0%, waiting for data 25.0%, forward 25.0% of 200 ms a step'
     """
     if not time.step_secs:
         return ""

@@ -28,9 +28,7 @@ def command(
 ) -> None:
     """Show which samples and files each step received.
 
-    It also shows which steps saw a sample or a file, and where two runs diverge.
-
-    Without an option, prints a summary. With two runs, exit code 1 means that their data differs.
+    Without an option, prints a summary. With two runs, shows where their data first differs, with exit code 1.
 
     Examples:
 

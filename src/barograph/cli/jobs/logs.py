@@ -27,7 +27,7 @@ def command(
 
       barograph logs -f train-ab12
 
-      barograph logs train-ab12 --json | jq -r 'select(.instance == "algo-2") | .text'
+      barograph logs train-ab12 --json | jq -r .text
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.logs_page import print_logs

@@ -121,13 +121,13 @@ def command(**typed: Any) -> None:
 
       barograph submit train.py --lr 0.1
 
-      barograph submit --data train=s3://bucket/digits --data val=./val --wait train.py
+      barograph submit --data train=s3://bucket/digits --wait train.py
 
-      barograph submit --instances 4 --cpus 2 --memory 4GiB --engine ray train.py
+      barograph submit --engine ray --instances 4 --memory 4GiB train.py
 
       barograph submit --spot --max-wait 6h job.toml lr=0.2
 
-      barograph submit --algorithm xgboost --data train=houses.parquet --target price
+      barograph submit --algorithm xgboost --data train=a.parquet --target price
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.submit_page import submit_typed

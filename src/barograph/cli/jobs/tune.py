@@ -35,7 +35,7 @@ Find the best hyperparameters of a training with few trials.
 
     Examples:
 
-      barograph tune train.py --vary lr=1e-5..1e-1:log --vary width=16..256:int --maximize val_acc --parallel 4
+      barograph tune train.py --vary lr=1e-5..1e-1:log --maximize val_acc
 
       barograph tune tune.toml
 
@@ -141,9 +141,11 @@ def start(**typed: Any) -> None:
 
     Examples:
 
-      barograph tune train.py --vary lr=1e-5..1e-1:log --vary optimizer=adam,sgd --maximize val_acc --jobs 40
+      barograph tune train.py --vary lr=1e-5..1e-1:log --maximize val_acc
 
-      barograph tune --algorithm xgboost --data train=houses.parquet --target price
+      barograph tune tune.toml --jobs 40 --parallel 4
+
+      barograph tune --algorithm xgboost --data train=a.parquet --target price
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.tune_page import start_typed
@@ -176,7 +178,7 @@ def resume(
 ) -> None:
     """Continue a study.
 
-    It was interrupted or stopped; or it was complete, and --jobs asks for more trials.
+    Also one that you stopped, or that is complete: --jobs sets a new number of trials.
 
     Examples:
 
@@ -191,9 +193,9 @@ def resume(
 
 @GROUP.command("show")
 def show(study: _StudyName, as_json: _Json = False) -> None:
-    """Show a study and its best trial.
+    """Show the trials of a study and the best one.
 
-    Also the importance of its parameters, and how values were chosen.
+    Also prints the importance of parameters, and how values were chosen.
 
     Examples:
 
@@ -219,9 +221,7 @@ def stop(study: _StudyName) -> None:
 
 @GROUP.command("list")
 def list_(as_json: _Json = False) -> None:
-    """List the studies of this machine.
-
-    The newest first.
+    """List the studies of this machine, the newest first.
 
     Examples:
 

@@ -21,7 +21,7 @@ def command(
 
       barograph checkpoints runs/first
 
-      barograph checkpoints runs/first --json | jq '.[] | select(.state == "good") | .steps'
+      barograph checkpoints runs/first --json | jq '.[].steps'
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.record.checkpoints_page import print_checkpoints

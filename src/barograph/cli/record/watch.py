@@ -89,7 +89,7 @@ def command(
 
       barograph watch runs/first --rules dead-relu,overfit --fresh
 
-      barograph watch runs/first --set overfit.patience=3 --notify 'command:./tell.sh'
+      barograph watch runs/first --notify 'command:./page-me.sh'
 
       barograph watch runs/second --against runs/first --fresh --rules R101
 

@@ -71,7 +71,7 @@ def command(
 
       barograph replay runs/first
 
-      barograph replay runs/first --try lr=1e-4 --try clip=1.0 --try without-sample
+      barograph replay runs/first --try clip=1.0 --try without-sample
 
       barograph replay runs/first --pdb
 

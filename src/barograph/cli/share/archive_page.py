@@ -72,7 +72,7 @@ def check_and_print(file: str, *, as_json: bool) -> None:
     if as_json:
         printer.json(Exported(manifest, manifest.size_bytes, {}, (), ()).to_json())
         return
-    printer.line(Text.assemble(("whole", "bold green"), f": {_contents(manifest)}, {size(manifest.size_bytes)}."))
+    printer.line(Text.assemble(("intact", "bold green"), f": {_contents(manifest)}, {size(manifest.size_bytes)}."))
     _print_items(printer, manifest)
 
 

@@ -17,7 +17,7 @@ _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name
 def command() -> None:
     """Export runs as an archive, or to TensorBoard or MLflow.
 
-    The word "archive" may be left out.
+    "barograph export digits" means "barograph export archive digits".
 
     Examples:
 
@@ -55,11 +55,11 @@ def archive(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write runs and experiments to one file, for barograph import archive.
+    """Write runs and experiments to one file.
 
-    A run is exported with its records, findings, origin, output, parameters, tags, notes, lineage and artifacts; an
-    experiment with its trials and everything in them. The file is an uncompressed ZIP with a digest per member;
-    unzipped, it is a directory of runs. The same content gives the same bytes.
+    barograph import archive reads it. A run is exported with its records, findings, origin, output, parameters, tags,
+    notes, lineage and artifacts; an experiment with its trials and everything in them. The file is an uncompressed ZIP
+    with a digest per member; unzipped, it is a directory of runs. The same content gives the same bytes.
 
     Exit code 1: the file was written, but part of the content was damaged or missing.
 
@@ -69,7 +69,7 @@ def archive(
 
       barograph export archive digits --checkpoints -o digits.zip
 
-      barograph export archive digits --root s3://bucket/runs -o s3://bucket/archives/digits.zip
+      barograph export archive digits --root s3://bucket/runs -o digits.zip
     """
     from barograph.cli.share.archive_page import export_and_print
 
@@ -84,9 +84,9 @@ def chrome(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write. Default: trace.json.")
     ] = None,
 ) -> None:
-    """Write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+    """Write a trace for Perfetto or chrome://tracing.
 
-    It contains the steps and their phases, losses, machine metrics, and the findings.
+    It contains the steps and their phases, losses, machine metrics and findings. Perfetto is at ui.perfetto.dev.
 
     Examples:
 
@@ -111,9 +111,10 @@ def otel(
     follow: Annotated[bool, typer.Option("--follow", help="Keep exporting until the run ends or you press "
                                                           "Ctrl-C.")] = False,
 ) -> None:
-    """Send the metrics of a run to OpenTelemetry (OTLP over HTTP), or write them to a file.
+    """Send the metrics of a run to OpenTelemetry.
 
-    Needs the extra: pip install 'barograph[otel]'. Every number keeps the time at which it was recorded.
+    Over OTLP/HTTP, or to a file with --json. Needs the extra: pip install 'barograph[otel]'. Every number keeps the
+    time at which it was recorded.
 
     Examples:
 
@@ -145,11 +146,11 @@ def tensorboard(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write TensorBoard event files: curves, histograms and findings, one folder per mode.
+    """Write TensorBoard event files.
 
-    Needs neither TensorFlow nor TensorBoard. Losses, learning rates, logged metrics, times and machine metrics become
-    scalars, as do the statistics of each tensor (mean, norm, extremes, ...). Its histogram becomes a histogram, and
-    findings become text. With several workers, each has its own folders: r0/train, r1/train.
+    One folder per mode. Needs neither TensorFlow nor TensorBoard. Losses, learning rates, logged metrics, times and
+    machine metrics become scalars, as do the statistics of each tensor (mean, norm, extremes, ...). Its histogram
+    becomes a histogram, and findings become text. With several workers, each has its own folders: r0/train, r1/train.
 
     An earlier export of this run is replaced atomically. A folder with other events is refused.
 
@@ -162,7 +163,7 @@ def tensorboard(
 
       barograph export tensorboard runs/first --follow
 
-      barograph export tensorboard runs/first -o logs/first && tensorboard --logdir logs
+      barograph export tensorboard runs/first -o logs/first
 
       barograph export tensorboard runs/first -o logs/first --json | jq .folders
     """
@@ -185,7 +186,7 @@ def mlflow(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Export a run, or all runs of an experiment, to an MLflow tracking server.
+    """Export a run or an experiment to an MLflow server.
 
     MLflow need not be installed here. Metrics keep their steps and times; parameters, tags, notes, commit, inputs and
     artifacts are exported too. Runs that came from MLflow are sent back unchanged. Existing runs are left alone, and
@@ -196,7 +197,7 @@ def mlflow(
 
       barograph export mlflow runs/first --to http://localhost:5000
 
-      barograph export mlflow digits --to http://localhost:5000 --json | jq '.runs[].told'
+      barograph export mlflow digits --to http://localhost:5000
     """
     from barograph.cli.share.mlflow_export import export_and_print
 

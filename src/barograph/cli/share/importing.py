@@ -13,7 +13,7 @@ from barograph.cli.share.archive_group import group_of_plugins
 def command() -> None:
     """Import runs from an archive or from another tracker.
 
-    The word "archive" may be left out.
+    "barograph import digits.zip" means "barograph import archive digits.zip".
 
     Examples:
 
@@ -38,7 +38,7 @@ def archive(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import the runs, experiments and artifacts of an archive.
+    """Import an archive of runs and experiments.
 
     The whole archive is checked before anything is written. It is refused if a digest differs, a path leaves the root,
     or it has links, compressed members, wrong sizes or a newer format. Existing files stay: importing an archive twice
@@ -48,7 +48,7 @@ def archive(
 
       barograph import archive digits.zip
 
-      barograph import archive s3://bucket/archives/digits.zip --root s3://bucket/runs
+      barograph import archive digits.zip --root s3://bucket/runs
 
       barograph import archive digits.zip --check --json | jq .runs
     """
@@ -68,7 +68,7 @@ def smdebug(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import a run saved by smdebug 1.0, the library of Amazon SageMaker Debugger.
+    """Import a run of SageMaker Debugger (smdebug 1.0).
 
     Tensors, reductions and scalars keep their exact values, modes, steps and workers. Damaged files are listed and
     skipped. Exit code 1: something could not be imported.
@@ -77,7 +77,7 @@ def smdebug(
 
       barograph import smdebug ts_output -o runs/old
 
-      barograph import smdebug s3://bucket/job/debug-output -o s3://bucket/runs/old --json | jq .damage
+      barograph import smdebug s3://bucket/job/debug-output -o runs/old
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.share.importing_page import import_and_print
@@ -94,9 +94,9 @@ def tensorboard(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import TensorBoard event files as one or more runs, so that rules can evaluate them.
+    """Import TensorBoard event files as runs.
 
-    Reads what torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX write. Folders named after a mode
+    Reads files of torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX. Folders named after a mode
     (train, validation) become one run; any other folder with event files becomes its own run, RUN/FOLDER. Tags with a
     clear name become losses (train/loss, val_loss), learning rates (lr) or metrics, in their mode; others keep their
     names. Images, audio and graphs are skipped and counted.
@@ -107,9 +107,9 @@ def tensorboard(
 
       barograph import tensorboard logs -o runs/imported
 
-      barograph import tensorboard logs/exp1/events.out.tfevents.1700000000.host -o runs/exp1
+      barograph import tensorboard logs/exp1 -o runs/exp1
 
-      barograph import tensorboard s3://bucket/logs -o runs/imported --json | jq '.runs[].losses'
+      barograph import tensorboard s3://bucket/logs -o runs/imported
     """
     from barograph.cli.share.tensorboard_import import import_and_print
 

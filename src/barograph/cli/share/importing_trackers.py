@@ -40,12 +40,13 @@ def mlflow(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Import MLflow experiments: runs with metrics, parameters, tags, notes and artifacts.
+    """Import MLflow experiments.
 
-    MLflow need not be installed. Every metric keeps all its points with exact step, time and value. Nested runs stay
-    linked to their parent. You can repeat the import: unchanged runs are skipped and changed ones are imported again.
-    Set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, to authenticate. Exit code 1:
-    something could not be imported.
+    Runs come with metrics, parameters, tags, notes and artifacts. MLflow need not be installed. Every metric keeps all
+    its points with exact step, time and value. Nested runs stay linked to their parent. You can repeat the import:
+    unchanged runs are skipped and changed ones are imported again. Set MLFLOW_TRACKING_TOKEN, or
+    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, to authenticate. Exit code 1: something could not be
+    imported.
 
     Examples:
 
@@ -53,7 +54,7 @@ def mlflow(
 
       barograph import mlflow sqlite:///mlflow.db --root runs --experiment digits
 
-      barograph import mlflow http://localhost:5000 --by-reference --json | jq .damage
+      barograph import mlflow http://localhost:5000 --by-reference
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.share.trackers_import import import_and_print
@@ -75,17 +76,17 @@ def wandb(
     by_reference: _ByReference = False,
     as_json: _Json = False,
 ) -> None:
-    """Import local Weights & Biases runs: config, history, summary, tags, notes and files.
+    """Import local Weights & Biases runs.
 
-    Needs neither wandb nor its server: reads the local logs of offline and online runs and verifies their checksums. A
-    log that ends within a record, because its run was killed, is not damage. You can repeat the import without getting
-    duplicates. Exit code 1: something could not be imported.
+    Config, history, summary, tags, notes and files. Needs neither wandb nor its server: reads the local logs of offline
+    and online runs and verifies their checksums. A log that ends within a record, because its run was killed, is not
+    damage. You can repeat the import without getting duplicates. Exit code 1: something could not be imported.
 
     Examples:
 
       barograph import wandb wandb
 
-      barograph import wandb wandb/offline-run-20261123_010844-bibdrpuf --root runs --json | jq '.runs[].run'
+      barograph import wandb wandb --root runs --json | jq '.runs[].run'
     """
     from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.trackers.importing import Wanted
@@ -108,17 +109,18 @@ def aim(
     by_reference: _ByReference = False,
     as_json: _Json = False,
 ) -> None:
-    """Import an Aim repository: metrics with their contexts, parameters, tags, images, texts and commit.
+    """Import an Aim repository.
 
-    Needs a Python with Aim installed (`pip install aim`), because only Aim can read its database; it may be in another
-    environment (--python). Images, audio, texts and figures become artifacts; distributions are skipped and counted.
-    You can repeat the import without getting duplicates. Exit code 1: something could not be imported.
+    Metrics with their contexts, parameters, tags, images, texts and commit. Needs a Python with Aim installed (`pip
+    install aim`), because only Aim can read its database; it may be in another environment (--python). Images, audio,
+    texts and figures become artifacts; distributions are skipped and counted. You can repeat the import without getting
+    duplicates. Exit code 1: something could not be imported.
 
     Examples:
 
       barograph import aim .
 
-      barograph import aim /data/experiments --python ~/venvs/aim/bin/python --root runs
+      barograph import aim . --python ~/venvs/aim/bin/python --root runs
     """
     from barograph.cli.share.trackers_import import import_and_print
     from barograph.ingest.aim.source import AimSource

@@ -1,4 +1,4 @@
-"""What a trainer leaves besides its model: metrics, in a file and in the run, and lines of output."""
+"""Metrics of a trainer: in a file, in the run, and in the output."""
 
 from __future__ import annotations
 

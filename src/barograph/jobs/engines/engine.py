@@ -1,4 +1,4 @@
-"""What provides instances for jobs."""
+"""The interface of engines, which provide instances for jobs."""
 
 from __future__ import annotations
 

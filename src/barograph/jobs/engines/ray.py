@@ -29,7 +29,7 @@ _OF_THIS_MACHINE = (HOME_VARIABLE, INSTANCE_VARIABLE, RAY_NODE_VARIABLE, "BAROGR
 
 
 class Link(Protocol):
-    """What the engine needs of a `RayLink`."""
+    """The part of `RayLink` that the engine uses."""
 
     def nodes(self, wait_secs: float, config: str, paths: list[str]) -> RayNodes | str: ...
     def reserve(self, group: str, bundles: list[dict[str, float]]) -> bool: ...

@@ -1,4 +1,4 @@
-"""What a job needs of a Ray cluster, and whether the cluster can ever give it."""
+"""Checks whether a Ray cluster can ever provide the resources of a job."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class InstanceHost(ProcessHost):
         Args:
             group: Name of the job in the cluster.
             attempt: Attempt of the job.
-            index: Which of its instances.
+            index: Index of the instance.
             url: URL of the job's store.
             job: Name of the job.
             address: Address of this node for the other instances.

@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What simulations of a job came to.
+    """Result of the simulations of a job.
 
     Attributes:
         simulations: Number of simulations.

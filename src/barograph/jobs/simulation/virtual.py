@@ -24,7 +24,7 @@ _LATER_SECS = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What the simulation must know about the training of a job.
+    """Properties of a training for the simulation.
 
     Attributes:
         work_secs: Time that its steps take, without checkpoints, above 0.
@@ -48,7 +48,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one attempt comes to, if nobody ends it.
+    """Outcome of an attempt without interruption.
 
     Attributes:
         begin_secs: Its start.

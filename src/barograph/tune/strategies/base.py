@@ -18,7 +18,7 @@ _MOST_DRAWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to try next.
+    """The parameters of a trial to start.
 
     Attributes:
         parameters: Name to value.
@@ -30,8 +30,8 @@ class Proposal:
 
 
 class Strategy(Protocol):
-    """Proposes trials. A proposal depends on nothing but the seed, its number and the history: so it is reproducible,
-    also after the process was killed.
+    """Proposes trials. A proposal depends only on the seed, its number and the history, so it is reproducible, also
+    after the process was killed.
     """
 
     def propose(self, history: History, number: int) -> Proposal | None:

@@ -23,7 +23,7 @@ _EVEN, _NEAR, _REFINED, _ROUNDS = 600, 400, 160, 6
 _MOST_ENUMERATED = 4000
 _ERF = np.vectorize(math.erfc, otypes=[float])
 _CONVERGED = 0.005
-_KERNELS = ("matern", "rbf")
+_KERNELS = {"matern": "Matérn", "rbf": "RBF"}
 
 
 class GaussianModel:
@@ -50,7 +50,7 @@ class GaussianModel:
     def why(self) -> str:
         """See `Model.why`."""
         scale, kernel = self._choice
-        return f"scale {scale}, kernel {kernel}"
+        return f"{_KERNELS[kernel]} kernel, objective {'not transformed' if scale == 'none' else f'on {scale} scale'}"
 
     @property
     def has_converged(self) -> bool:

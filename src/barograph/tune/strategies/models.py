@@ -13,7 +13,7 @@ from barograph.tune.strategies.positions import Floats, Positions
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a model learns from.
+    """Training data of a model.
 
     Attributes:
         positions: The positions of the space.
@@ -45,7 +45,7 @@ class Model(Protocol):
 
     Attributes:
         name: Its name.
-        least, most: For how many trials it is made.
+        least, most: Number of trials for which it is suited.
     """
 
     name: str

@@ -102,7 +102,7 @@ async function ask(url: string, signal: AbortSignal): Promise<RunLines | RunLine
     answer = await reply(url, "", signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new Failed("The server does not answer. Is `barograph studio` still running?", 0);
+    throw new Failed("The server does not respond. Is `barograph studio` still running?", 0);
   } finally {
     answered();
   }

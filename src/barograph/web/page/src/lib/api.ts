@@ -42,7 +42,7 @@ export async function get<T>(name: string, query: Query = {}, signal?: AbortSign
     answer = await reply(url, before?.version ?? "", signal);
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Failed(inNotebook ? "The kernel does not answer." : "The server does not answer. Is `barograph studio` still running?", 0);
+    throw new Failed(inNotebook ? "The kernel does not respond." : "The server does not respond. Is `barograph studio` still running?", 0);
   } finally {
     answered();
   }

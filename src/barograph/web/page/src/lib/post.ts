@@ -7,7 +7,7 @@ export async function post<T>(path: string, data: unknown): Promise<T> {
   try {
     response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) });
   } catch {
-    throw new Failed("The server does not answer, so nothing was saved.", 0);
+    throw new Failed("The server does not respond, so nothing was saved.", 0);
   }
   const text = await response.text();
   if (response.status === 401 && path !== "login") session.needsToken = true;

@@ -534,7 +534,7 @@ export type ParameterInfo = {
   choices: (Value | string | boolean)[];
 };
 
-/** What a job is doing. */
+/** Phase of a job. */
 export type Phase = "queued" | "running" | "stopping" | "finished" | "failed" | "stopped";
 
 /** One sample of the probe. */
@@ -644,7 +644,7 @@ export type Roc = {
   true_positives: Value[];
 };
 
-/** The places that are served. */
+/** The served roots. */
 export type Roots = {
   roots: string[];
 };
@@ -913,7 +913,7 @@ export type TrialState = "running" | "finished" | "stopped" | "failed";
 /** A number: null is NaN or missing; "inf" and "-inf" are infinities. */
 export type Value = number | "inf" | "-inf" | null;
 
-/** A worker process of a run. */
+/** A worker of a run. */
 export type Worker = {
   name: string;
   attempt: number;
