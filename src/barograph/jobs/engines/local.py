@@ -7,7 +7,7 @@ import functools
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -116,14 +116,12 @@ class LocalEngine:
         if wanted_bytes > self._memory_bytes - taken_bytes:
             return f"Waits for {size(wanted_bytes)} of memory; {size(self._memory_bytes - taken_bytes)} are free."
         self._reserved[job] = _Reserved(spec.instances * spec.cpus, wanted_bytes,
-                                        self._free_gpus()[:spec.instances * spec.gpus], self._free_cpus(spec))
+                                        self._free_gpus()[:spec.instances * spec.gpus], self._cpus_for(spec))
         return ""
 
-    def _free_cpus(self, spec: JobSpec) -> list[int]:
+    def _cpus_for(self, spec: JobSpec) -> list[int]:
         """Return CPUs for a job that no other has; none if it asks for parts of CPUs."""
-        busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
-        free = [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
-        wanted = spec.instances * int(spec.cpus)
+        free, wanted = self._free_cpus(), spec.instances * int(spec.cpus)
         return free[:wanted] if spec.cpus.is_integer() and len(free) >= wanted else []
 
     def start(self, order: Order) -> Handle:
@@ -133,10 +131,13 @@ class LocalEngine:
         if work.exists() and (found := self._running(mark, order)) is not None:
             return {**found, "work": str(work)}  # a killed controller started it and did not come to note it
         environment = {**order.environment, INSTANCE_VARIABLE: mark}
-        cpus = self._chosen_cpus(order)
+        reserved = self._reserved[order.job]
+        cpus = self._chosen(order, int(order.spec.cpus), reserved.cpu_set, self._free_cpus) or []
         if cpus:
             environment[CPUS_VARIABLE] = ",".join(map(str, cpus))
-        gpus = self._chosen_gpus(order)
+        gpus = self._chosen(order, order.spec.gpus, reserved.gpus, self._free_gpus)
+        if gpus is None:
+            raise JobError("its GPUs are used by other jobs")
         if self._gpus:
             environment[_GPUS_VARIABLE] = ",".join(map(str, gpus))
         work.mkdir(parents=True, exist_ok=True)
@@ -148,8 +149,7 @@ class LocalEngine:
                 _AGENT, order.url, order.job, str(order.attempt), str(order.index), str(work),
                 str(self._home.cache), environment=environment), stdout=log, stderr=log)
         self._processes[process.pid] = process
-        return {**asdict(process_now(process.pid)), "mark": mark, "work": str(work), "gpus": gpus,
-                "cpus": cpus}
+        return {**asdict(process_now(process.pid)), "mark": mark, "work": str(work), "gpus": gpus, "cpus": cpus}
 
     def _running(self, mark: str, order: Order) -> Handle | None:
         """Return the agent of an instance, with its CPUs and GPUs; None if none runs."""
@@ -165,27 +165,19 @@ class LocalEngine:
             return {**asdict(process_now(pid)), "mark": mark, "cpus": cpus, "gpus": gpus}
         return None
 
-    def _chosen_cpus(self, order: Order) -> list[int]:
-        """Return the CPUs of an instance; none if it may use any."""
-        each, kept = int(order.spec.cpus), self._reserved[order.job].cpu_set
+    def _chosen(self, order: Order, each: int, kept: list[int], free: Callable[[], list[int]]) -> list[int] | None:
+        """Return the CPUs or GPUs of an instance, which another controller may not have chosen; None: too few are free.
+        """
         place = slice(order.index * each, (order.index + 1) * each)
         if _NOT_CHOSEN in kept[place]:
-            busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
-            free = [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
-            if len(free) < each:
-                return []
-            kept[place] = free[:each]
+            if len(found := free()) < each:
+                return None
+            kept[place] = found[:each]
         return kept[place]
 
-    def _chosen_gpus(self, order: Order) -> list[int]:
-        each, kept = order.spec.gpus, self._reserved[order.job].gpus
-        place = slice(order.index * each, (order.index + 1) * each)
-        if _NOT_CHOSEN in kept[place]:
-            free = self._free_gpus()
-            if len(free) < each:
-                raise JobError("its GPUs are used by other jobs")
-            kept[place] = free[:each]
-        return kept[place]
+    def _free_cpus(self) -> list[int]:
+        busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
+        return [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
 
     def _free_gpus(self) -> list[int]:
         busy = {gpu for item in self._reserved.values() for gpu in item.gpus}
