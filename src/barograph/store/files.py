@@ -199,9 +199,15 @@ def _unfinished(path: Path) -> Iterator[Path]:
 
 
 def _runs(pid: int) -> bool:
-    import psutil  # not at the start of a training
-
-    return psutil.pid_exists(pid)
+    if os.name == "nt":  # there the signal would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # it runs, and belongs to another user
+    return True
 
 
 def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[ObjectInfo]:
