@@ -74,6 +74,17 @@ def test_settings_that_run_refuses_are_refused(
     assert home.all() == []
 
 
+def test_a_dry_run_shows_the_terms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "train.py").write_text("")
+    submit_typed({**dict.fromkeys(submit.command.__signature__.parameters),  # type: ignore[attr-defined]
+                  "command": ["train.py"], "spot": True, "max_wait": "6h", "max_runtime": "90m", "price": 3.06,
+                  "spot_price": 0.92, "dry_run": True})
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "on 1 spot instance (local) with 1 CPU" in lines
+    assert "time 1 h 30 min of training at most, 6 h 0 min including waiting at most" in lines
+    assert "price 3.06 on demand, 0.92 spot per instance and hour" in lines
+
+
 def test_a_dry_run_shows_what_runs_where_and_which_files_are_not_sent(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
 from barograph.model.notify import notify_to_json
-from barograph.watch.figures import count, size
+from barograph.watch.figures import count, duration, size
 
 if TYPE_CHECKING:
     from barograph.cli.printing import Printer
@@ -140,9 +141,15 @@ def _plan_lines(plan: Plan) -> list[tuple[str, str]]:
     memory = f", {size(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
     gpus = f", {count(spec.gpus, 'GPU')}" if spec.gpus else ""
     each = ", each" if spec.instances > 1 else ""
+    instances = count(spec.instances, "spot instance" if spec.spot else "instance")
+    limits = [f"{duration(secs)} {what} at most" for secs, what in (
+        (spec.max_runtime_secs, "of training"), (spec.max_wait_secs, "including waiting")) if math.isfinite(secs)]
+    prices = [f"{price:g} {what}" for price, what in (
+        (spec.price, "on demand"), (spec.spot_price, "spot")) if math.isfinite(price)]
     return [
         ("runs", shlex.join(spec.shown)),
-        ("on", f"{count(spec.instances, 'instance')} ({spec.engine}){each} with {cpus}{memory}{gpus}"),
+        ("on", f"{instances} ({spec.engine}){each} with {cpus}{memory}{gpus}"),
+        ("time", ", ".join(limits)), ("price", f"{', '.join(prices)} per instance and hour" if prices else ""),
         *((f"data {name}", text) for name, text in plan.data.items()),
         ("code", plan.code), ("packages", plan.packages),
     ]
