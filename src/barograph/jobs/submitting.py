@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,9 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     notes: tuple[str, ...] = ()
     if not spec.algorithm:
         try:
-            packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
-            code, notes = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
+            here = Path.cwd()
+            packed = pack(here, secrets=Secrets(os.environ), away=_away(here.as_uri(), home, spec, channels))
+            code, notes = f"{size(packed.size_bytes)} from {here}", packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -203,7 +204,7 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
                      integrations=installed_integrations().found)
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)
-    packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home))
+    packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home, spec, channels))
     manifest = new_manifest(settings, command=secrets.hide_words(spec.shown), clock=SystemClock(), name=name)
     with noted_submission(home, name, store, manifest.run_id):
         try:
@@ -240,9 +241,12 @@ def _needs(settings: Settings) -> tuple[Selection, ...]:
     return needs_from_settings(settings)
 
 
-def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
-    """Return directories that contain no code, for a run at a URL."""
-    return (*map(Path, away_from(url)), home.path)
+def _away(url: str, home: JobsHome, spec: JobSpec, channels: Sequence[ListedChannel]) -> tuple[Path, ...]:
+    """Return directories that are not sent as code: of runs, of jobs, and of data that the script finds as channels."""
+    here, named = Path.cwd(), [Path(os.path.abspath(word)) for word in spec.command]
+    data = [path for item in channels if (path := Path(item.channel.source)).is_dir() and here in path.parents
+            and not any(path in file.parents for file in named)]
+    return (*map(Path, away_from(url)), home.path, *data)
 
 
 def _settings(spec: JobSpec, store: Store) -> Settings:

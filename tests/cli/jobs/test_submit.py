@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,22 @@ def test_settings_that_run_refuses_are_refused(
         submit_job(spec_of(typed), to=str(here / "run"), home=home)
     assert str(caught.value) == problem
     assert home.all() == []
+
+
+@pytest.mark.parametrize(("source", "script", "sent"), [
+    ("images", "train.py", False), (".", "train.py", True), ("images", "images/train.py", True),
+    ("images/0.png", "train.py", True),
+])
+def test_data_beside_the_script_is_not_sent_with_the_code_too(
+    here: Path, capsys: pytest.CaptureFixture[str], source: str, script: str, sent: bool
+) -> None:
+    (here / "images").mkdir()
+    (here / "images" / "0.png").write_bytes(os.urandom(2**20))
+    (here / script).write_text("")
+    submit_typed({**dict.fromkeys(submit.command.__signature__.parameters),  # type: ignore[attr-defined]
+                  "command": [script], "data": [f"train={source}"], "dry_run": True})
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [line.startswith("code 1.0 MiB from ") for line in lines if line.startswith("code ")] == [sent]
 
 
 def test_a_dry_run_shows_the_terms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
