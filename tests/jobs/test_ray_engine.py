@@ -340,7 +340,7 @@ class Desk:
         url = f"memory://{self.home.path.parent.name}-{name}"
         write_submission(store_from_url(url), Submission(name, JobSpec(("train.py",), **{"engine": "ray", **fields})))
         EventLog(store_from_url(url), EVENTS, clock=self.clock.unix).append("submitted")
-        number = len(self.home.all())
+        number = len(self.home.all()) + 1  # 0: at the end of the queue, by the time
         self.home.add(JobRecord(name, url, number, fields.get("engine", "ray")), {"RAY_ADDRESS": address})
 
     def state(self, name: str) -> JobState:
