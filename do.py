@@ -26,7 +26,8 @@ _SOURCES = ("pyproject.toml", "setup.py", "building/*.py", "requirements-test.tx
             "src/barograph/web/page/*.*", "src/barograph/web/page/src/**/*.*", "src/barograph/web/page/public/*.*")
 _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
          "site", "src/barograph.egg-info", "src/barograph/web/static", "src/barograph/web/page/node_modules")
-_DEBIAN_PACKAGES = {"chromium": ("chromium", "google-chrome"), "fuse3": ("fusermount3",)}
+_DEBIAN_PACKAGES = {"chromium": ("chromium", "google-chrome"), "fuse3": ("fusermount3",), "zsh": ("zsh",),
+                    "fish": ("fish",)}
 """Packages that pip does not have, and the programs of which one shows that a package is not needed."""
 
 
@@ -146,7 +147,7 @@ def _python(*arguments: str, **variables: str) -> int:
 
 
 def _install_debian_packages() -> None:
-    """Install Chromium and FUSE where that is possible; the tests that need them skip without them."""
+    """Install Chromium, FUSE and shells where that is possible; the tests that need them skip without them."""
     missing = [package for package, programs in _DEBIAN_PACKAGES.items() if not any(map(shutil.which, programs))]
     if not missing or shutil.which("apt-get") is None or os.getuid() != 0:
         return

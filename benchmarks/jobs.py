@@ -1,4 +1,4 @@
-"""The time until a job starts, ends, and trains again after its instance was killed, compared with Ray's jobs."""
+"""The time until a job starts, ends, and trains again after a kill, compared with Ray's jobs and Ray Train."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ from barograph.machine.marked import kill_marked, marked_processes
 from benchmarks.environments import ROOT
 from benchmarks.interleave import interval_of
 from benchmarks.processes import WorkerFailed, clean_environment
-from benchmarks.tables import Table, note, progress, span_text
+from benchmarks.tables import Table, note, progress, ratio_text, span_text
 
 _SCRIPT = ROOT / "benchmarks" / "scripts" / "timed_training.py"
+_OF_RAY_TRAIN = ROOT / "benchmarks" / "scripts" / "ray_training.py"
 _MARK = "BAROGRAPH_BENCH_CLUSTER"
 _INSTANCE = "BAROGRAPH_INSTANCE"
 _LONGEST_SECS = 300.0
 _ENGINES = ("local", "ray")
 _RAY_JOBS = "ray job submit"
-_OF_RAY_JOBS = "aiohttp_cors"
-"""A package of `ray[default]`, which Ray's own jobs need."""
+_RAY_TRAIN = "Ray Train"
+_NEEDED = {_RAY_JOBS: ("ray[default]", "aiohttp_cors"), _RAY_TRAIN: ("ray[train]", "tensorboardX")}
+"""What others need: the extra of Ray, and a package that only it has."""
 _ROWS = {
     "empty": "empty script: submitted to finished",
     "command": "the same, until `submit --wait` or `ray job submit` has ended",
@@ -85,21 +87,25 @@ def measure_jobs(effort: Effort) -> dict[str, Any]:
 
 def print_jobs(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    ways = (*_ENGINES, _RAY_JOBS)
-    table = Table("time", *ways)
+    ways = (*_ENGINES, *_NEEDED)
+    table = Table("time", *ways, "the other / ray")
     for row, title in _ROWS.items():
         found = report["measured"][row]
-        table.add(title, *(span_text(interval_of(found[way]), "s") if way in found else "-" for way in ways))
+        other = next((found[way] for way in _NEEDED if way in found), None)
+        ratio = "-" if other is None else ratio_text(interval_of(
+            [theirs / ours for theirs, ours in zip(other, found["ray"], strict=True)]))
+        table.add(title, *(span_text(interval_of(found[way]), "s") if way in found else "-" for way in ways), ratio)
     table.print()
+    note("Ray Train: from the start of its driver, without the imports of the driver and those of PyTorch in a worker")
     note(f"cluster running on this machine; load of the machine (1 min) {min(report['loads']):.1f} to "
          f"{max(report['loads']):.1f}")
 
 
 def _ways() -> tuple[str, ...]:
-    if importlib.util.find_spec(_OF_RAY_JOBS) is None:
-        note("ray job submit is left out: it needs ray[default]")
-        return _ENGINES
-    return (*_ENGINES, _RAY_JOBS)
+    missing = [way for way, (_, package) in _NEEDED.items() if importlib.util.find_spec(package) is None]
+    for way in missing:
+        note(f"{way} is left out: it needs {_NEEDED[way][0]}")
+    return (*_ENGINES, *(way for way in _NEEDED if way not in missing))
 
 
 def _round(place: _Place, way: str) -> dict[str, float]:
@@ -111,7 +117,32 @@ def _round(place: _Place, way: str) -> dict[str, float]:
         _run(place, [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", place.dashboard, "--",
                      sys.executable, str(place.folder / "empty.py")])
         return {"command": time.time() - began}
+    if way == _RAY_TRAIN:
+        return _ray_train(place)
     return {**_empty(place, way), "first_step": _two(place, way), "again": _again(place, way)}
+
+
+def _ray_train(place: _Place) -> dict[str, float]:
+    two, again = place.folder / "two", place.folder / "again"
+    two.mkdir()
+    again.mkdir()
+    began = time.time()
+    _run(place, [sys.executable, str(_OF_RAY_TRAIN), str(two), "2"])
+    (times,) = _noted(two)
+    driver = subprocess.Popen([sys.executable, str(_OF_RAY_TRAIN), str(again), "1"], cwd=place.folder,
+                              env=_environment(place), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        (first,) = _wait_for(again, 1)
+        killed = time.time()
+        os.kill(int(first["pid"]), 9)
+        second = _wait_for(again, 2)[1]
+        (again / "go").touch()
+        driver.wait(_LONGEST_SECS)
+    finally:
+        driver.kill()
+        driver.wait()
+    return {"first_step": times["first_step"] - began - times["imports_secs"],
+            "again": second["first_step"] - killed - second["again_imports_secs"]}
 
 
 def _empty(place: _Place, engine: str) -> dict[str, float]:

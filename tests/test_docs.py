@@ -39,7 +39,8 @@ from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.series import statistic_named
-from barograph.tune.options import space_of, split_entries
+from barograph.tune.options import split_entries
+from barograph.tune.space import space_from
 from forking import DIGITS
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
@@ -77,7 +78,7 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
                 study, job = split_entries({name.replace("-", "_"): value for name, value in entries.items()})
                 spec_from_options(job)
                 if study:
-                    space_of(study["vary"], study.get("constraint", ()))
+                    space_from(study["vary"], study.get("constraint", ()))
             case "toml":
                 rules_from_settings(settings_from_mapping(tomllib.loads(block.text)))
             case "console":

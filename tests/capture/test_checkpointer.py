@@ -155,7 +155,7 @@ def unhandled_sigterm():
 
 def test_sigterm_has_one_saved_and_stops(record, unhandled_sigterm):
     training = Training(record, on_sigterm=True)
-    said = r"SIGTERM came\. A checkpoint was saved in checkpoints/0000-00000004-.*To resume: barograph resume \S"
+    said = r"Received SIGTERM\. A checkpoint was saved in checkpoints/0000-00000004-.*To resume: barograph resume \S"
     with pytest.raises(TrainingStopped, match=said):
         training.run(lambda number: os.kill(os.getpid(), signal.SIGTERM) if number == 3 else None)
     assert last_good(training.store)[0].steps == 4

@@ -14,6 +14,7 @@ from barograph.errors import SettingsError, StoreDenied
 from barograph.experiments import feeding, marks, run_reading
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.component import Component
+from barograph.experiments.labels import run_at
 from barograph.experiments.run import Run, load_run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
@@ -35,6 +36,14 @@ def age(folder: Path) -> None:
     for path in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
         moment = path.stat().st_mtime - LONG_AGO_SECS
         os.utime(path, (moment, moment))
+
+
+def recorded_at(folder: Path, loss: float) -> None:
+    """Record another run in a folder that does not exist."""
+    with Run("r", root=str(folder.parent)) as run:
+        run.log_metric("loss", 1.0, 0)
+        run.log_metric("loss", loss, 1)
+    next(path for path in folder.parent.glob("*-r-*") if path.name != "older").rename(folder)
 
 
 @pytest.fixture
@@ -201,6 +210,37 @@ def test_a_run_whose_folder_is_gone_is_told(ended: tuple[Catalog, Path]) -> None
     catalog, folder = ended
     folder.rename(folder.parent.parent / "elsewhere")
     assert catalog.feed().gone == 1
+
+
+@pytest.mark.parametrize("was_missed", [False, True])
+def test_a_run_whose_folder_holds_another_run_is_archived(ended: tuple[Catalog, Path], was_missed: bool) -> None:
+    catalog, folder = ended
+    first = catalog.item("r").uid
+    shutil.rmtree(folder)
+    if was_missed:
+        assert catalog.feed().gone == 1
+    recorded_at(folder, 0.25)
+    catalog.feed()
+
+    [found] = catalog.find("kind = 'run'")
+    assert (found.uid != first, found.metrics["loss"].last) == (True, 0.25)
+    [old] = catalog.find("kind = 'run' and archived")
+    assert (old.uid, old.facts["state"], old.metrics["loss"].last) == (first, "gone", 0.5)
+    now = run_at(catalog, found.facts["place"])
+    assert now is not None
+    assert now.uid == found.uid
+
+
+def test_a_run_that_was_moved_before_another_took_its_place_stays(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    first = catalog.item("r").uid
+    folder.rename(folder.with_name("older"))
+    recorded_at(folder, 0.25)
+    catalog.feed()
+
+    places = {item.uid: Path(item.facts["place"]).name for item in catalog.find("kind = 'run'")}
+    assert len(places) == 2
+    assert places[first] == "older"
 
 
 def test_the_journal_is_listed_where_something_was_told(

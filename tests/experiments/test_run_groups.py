@@ -77,7 +77,7 @@ def test_a_group_of_nan_has_no_best_run(full: Catalog) -> None:
     full.tell(component("broken", kind="run", parameters={"width": 8}, metrics={"acc": math.nan}))
 
     last = groups(full).groups[-1]
-    assert (last.group.name, last.best_uid, math.isnan(last.best)) == ("8", "", True)
+    assert (last.group.name, last.best_place, math.isnan(last.best)) == ("8", "", True)
 
 
 def test_a_group_is_opened_in_the_order_of_the_list(full: Catalog) -> None:

@@ -279,12 +279,22 @@ def test_an_instance_ends_when_the_engine_cannot_signal_it_but_shares_its_direct
 def test_an_instance_on_another_machine_is_asked_through_its_directory_and_keeps_it(tmp_path: Path) -> None:
     engine, process = LocalEngine(JobsHome(tmp_path / "home"), cores=1), LocalProcess(Command(("sleep", "600")))
     handle = {**asdict(process_now(process.pid)), "host": "elsewhere", "mark": "digits", "work": str(tmp_path)}
-    for ask in (engine.ask_to_end, engine.kill):
+    for ask, text in ((engine.ask_to_end, ""), (engine.kill, "elsewhere")):
         ask(handle)
-        assert (process.poll(), (tmp_path / ASKED).exists()) == (None, True)
+        assert (process.poll(), (tmp_path / ASKED).read_text()) == (None, text)
         (tmp_path / ASKED).unlink()
     process.kill()
     process.wait()
+
+
+def test_an_instance_that_was_given_up_ends_at_once_and_stores_nothing_more(place: Place) -> None:
+    began = time.monotonic()
+    ended = place.shell(f"trap '' TERM; echo m > $SM_MODEL_DIR/m; echo c > $SM_CHECKPOINT_DIR/c; "
+                        f"printf elsewhere > $SM_MODEL_DIR/../{ASKED}; {WAIT}")
+    assert ended == Ended(Outcome.INTERRUPTED, -9, "Another machine gave this instance up.", announced=False)
+    assert time.monotonic() - began < 60  # and not the two minutes of a stop
+    assert (place.artifacts, place.checkpoints()) == ([], {})
+    assert not (place.work / ASKED).exists()  # any machine may remove the directory now
 
 
 @pytest.mark.parametrize(("event", "code", "outcome"), [

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import lightgbm
@@ -24,6 +25,8 @@ from sklearn.preprocessing import StandardScaler
 
 from barograph.errors import SettingsError, UnknownName
 from barograph.jobs.algorithms import image_prediction, table_prediction
+from barograph.jobs.algorithms.columns import Target
+from barograph.jobs.algorithms.folds import folds_of
 from barograph.jobs.algorithms.trainers import (
     image_classifier_trainer,
     lightgbm_trainer,
@@ -388,6 +391,13 @@ def test_other_boosters_of_xgboost_train(job: Job, halves: Any, booster: str) ->
     assert (metrics["rounds"], metrics["validation"]["r2"] > 0.2) == (12, True)
 
 
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("module", [table_prediction, image_prediction])
+def test_a_prediction_script_without_data_says_how_it_is_called(module: Any, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^usage: python predict\.py "):
+        module.main(arguments)
+
+
 @pytest.mark.parametrize("module", [table_prediction, image_prediction])
 def test_prediction_scripts_import_nothing_of_barograph(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
@@ -431,6 +441,90 @@ def test_trees_are_refitted_with_the_best_number_of_rounds(
     pd.concat([first, second]).to_csv(tmp_path / "all.csv", index=False)
     direct = job.train(name, "--target", "target", rounds, str(best), train=tmp_path / "all.csv", validation=validation)
     assert predicted(refitted, validation) == predicted(direct, validation)
+
+
+@pytest.mark.parametrize(("name", "data", "arguments"), [
+    ("xgboost", "diabetes", ["--num_round", "200", "--early_stopping_rounds", "5"]),
+    ("xgboost", "cancer", ["--booster", "gblinear", "--num_round", "30", "--early_stopping_rounds", "5"]),
+    ("xgboost", "wine", ["--num_round", "5"]),
+    ("lightgbm", "wine", ["--num_iterations", "200", "--early_stopping_rounds", "5"]),
+    ("lightgbm", "diabetes", ["--num_iterations", "5"]),
+    ("linear", "cancer", []),
+    ("linear", "diabetes", []),
+    ("mlp", "diabetes", ["--max_iter", "3"]),
+    ("mlp", "wine", ["--max_iter", "3"]),
+])
+def test_with_folds_every_row_validates_once_and_the_model_has_learned_all(
+    job: Job, halves: Any, name: str, data: str, arguments: list[str]
+) -> None:
+    train, test, rows, _ = halves(data)
+    place = job.train(name, "--target", "target", "--folds", "3", *arguments, train=train, test=test)
+    facts, model = (json.loads((place / file).read_text()) for file in ("output/metrics.json", "model/model.json"))
+    saved = saved_predictions(place)
+    assert saved["row"] == [str(row) for row in range(1, len(rows) + 1)]
+    assert facts["folds"] == 3
+    assert facts["rows"] == {"train": len(rows), "validation": len(rows), "test": len(pd.read_csv(test))}
+    assert model["refitted_rows"] == len(rows)
+    tested = saved_predictions(place, "test")
+    del tested["row"], tested["target"]
+    assert predicted(place, test) == tested
+    if data == "diabetes":
+        errors = np.array(saved["prediction"], float) - np.array(saved["target"], float)
+        folds = folds_of(Target(rows["target"].to_numpy(), None, ""), 3, 0)
+        means = [float(np.sqrt((errors[fold] ** 2).mean())) for fold in folds]
+        assert facts["validation"]["loss"] == pytest.approx(fmean(means))
+    assert facts["validation"]["loss"] > facts["train"]["loss"], "a model predicts the rows better that it has learned"
+
+
+def test_folds_and_rounds_are_those_of_xgboosts_own_cross_validation(job: Job, halves: Any) -> None:
+    train, _, rows, _ = halves("diabetes")
+    place = job.train("xgboost", "--target", "target", "--folds", "4", "--seed", "2", "--num_round", "100",
+                      "--early_stopping_rounds", "3", "--eta", "0.1", "--max_depth", "2", train=train)
+    data = xgboost.DMatrix(rows.drop(columns="target").to_numpy(), label=rows["target"].to_numpy())
+    folds = folds_of(Target(rows["target"].to_numpy(), None, ""), 4, 2)
+    history = xgboost.cv(
+        {"eta": 0.1, "max_depth": 2, "objective": "reg:squarederror", "seed": 2}, data, 100, as_pandas=False,
+        folds=[(np.setdiff1d(np.arange(len(rows)), fold), fold) for fold in folds], early_stopping_rounds=3)
+    facts = json.loads((place / "output/metrics.json").read_text())
+    assert facts["rounds"] == len(history["test-rmse-mean"])
+    assert facts["validation"]["rmse"] == pytest.approx(history["test-rmse-mean"][-1], rel=1e-5)
+
+
+def test_few_rows_have_five_folds_by_themselves(job: Job, halves: Any, tmp_path: Path) -> None:
+    train, validation, rows, _ = halves("diabetes")
+    few = job.train("linear", "--target", "target", "--folds", "auto", train=train)
+    assert json.loads((few / "output/metrics.json").read_text())["folds"] == 5
+    given = job.train("linear", "--target", "target", "--folds", "auto", train=train, validation=validation)
+    pd.concat([rows] * 10).to_csv(tmp_path / "many.csv", index=False)
+    many = job.train("linear", "--target", "target", "--folds", "auto", train=tmp_path / "many.csv")
+    for place in (given, many):
+        assert "folds" not in json.loads((place / "output/metrics.json").read_text())
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--folds", "400"], "--folds is 400, but there are only 221 rows. Use fewer folds."),
+    (["--folds", "9", "--task", "classification"], 'only 1 row of the class "42". Use fewer folds.'),
+])
+def test_more_folds_than_rows_are_refused(job: Job, halves: Any, arguments: list[str], message: str) -> None:
+    train, _, _, _ = halves("diabetes")
+    with pytest.raises(SettingsError) as caught:
+        job.train("linear", "--target", "target", *arguments, train=train)
+    assert message in str(caught.value)
+
+
+def test_folds_beside_rows_for_validation_are_refused(job: Job, halves: Any) -> None:
+    train, validation, _, _ = halves("diabetes")
+    with pytest.raises(SettingsError, match="remove --folds"):
+        job.train("linear", "--target", "target", "--folds", "3", train=train, validation=validation)
+
+
+def test_folds_have_the_same_part_of_every_class() -> None:
+    target = Target(np.repeat([0.0, 1.0], [40, 20]), ("cat", "dog"), "")
+    folds = folds_of(target, 4, seed=3)
+    assert sorted(np.concatenate(folds).tolist()) == list(range(60))
+    assert [np.bincount(target.values[fold].astype(int)).tolist() for fold in folds] == [[10, 5]] * 4
+    assert [fold.tolist() for fold in folds_of(target, 4, seed=3)] == [fold.tolist() for fold in folds]
+    assert folds_of(target, 4, seed=4)[0].tolist() != folds[0].tolist()
 
 
 @pytest.fixture(scope="module")

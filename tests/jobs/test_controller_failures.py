@@ -445,6 +445,24 @@ def test_an_instance_on_another_machine_is_lost_two_minutes_after_its_last_heart
     for _ in range(24):
         assert place.turn(5.0, turns=1).interruptions == 0
     assert place.turn(5.0).interruptions == 1
+    requeued = [event.data for event in EventLog(place.store, EVENTS).new() if event.kind == "requeued"]
+    assert [data["reason"] for data in requeued] == ["The instance was lost. Its agent on elsewhere was silent for "
+                                                     "2 min 1 s."]
+
+
+@pytest.mark.parametrize("wakes", [False, True])
+def test_only_an_instance_on_another_machine_that_may_wake_up_is_given_up(
+    make: Callable[..., Place], wakes: bool
+) -> None:
+    place = make()
+    agent = elsewhere(place)
+    killed: list[object] = []
+    place.engine.kill = lambda handle: killed.append(handle["host"])  # type: ignore[method-assign]
+    if not wakes:
+        agent.append("ended", outcome="finished", exit_code=0, reason="")
+    for _ in range(26):
+        place.turn(5.0)
+    assert killed == ["elsewhere"] * wakes
 
 
 def test_the_heartbeat_of_an_instance_on_another_machine_is_read_every_few_seconds(
@@ -549,7 +567,7 @@ def test_no_agent_is_lost_because_the_controller_did_not_look(
 @pytest.mark.parametrize("kind", ["training", "uploading"])
 @pytest.mark.parametrize(("age_secs", "reason"), [
     (95.0, "Its agent has not reported for 1 min 35 s: it is frozen, or cannot reach the store. "
-           "After 5 minutes, the instance is replaced."),
+           "After 5 minutes, Barograph replaces the instance."),
     (20.0, ""),
 ])
 def test_an_agent_that_is_frozen_is_noticed(
@@ -561,6 +579,25 @@ def test_an_agent_that_is_frozen_is_noticed(
     place.store.put(f"{instance_folder(0, 0)}/{NOW}", sealed({"beat": 1, "time_unix": 1_000.0}))
     monkeypatch.setattr("barograph.jobs.job_report.time.time", lambda: 1_000.0 + age_secs)
     assert JobView("digits", place.store).report().reason == reason
+
+
+@pytest.mark.parametrize(("host", "stops", "then"), [
+    ("elsewhere", False, "After 2 minutes, Barograph replaces the instance."),
+    ("elsewhere", True, "After 2 minutes, Barograph no longer waits for it."),
+    ("", True, "Barograph kills it soon."),
+])
+def test_what_happens_to_an_agent_that_is_frozen_depends_on_its_machine_and_on_the_job(
+    host: str, stops: bool, then: str, make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    place.engine.host, place.engine.ignore = host, True
+    doing("training")(place)
+    if stops:
+        place.stop()
+        place.turn()
+    place.store.put(f"{instance_folder(0, 0)}/{NOW}", sealed({"beat": 1, "time_unix": 1_000.0}))
+    monkeypatch.setattr("barograph.jobs.job_report.time.time", lambda: 1_095.0)
+    assert JobView("digits", place.store).report().reason.partition("reach the store. ")[2] == then
 
 
 def test_an_instance_that_has_ended_is_not_called_frozen_while_the_others_go_on(

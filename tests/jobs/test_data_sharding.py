@@ -55,7 +55,7 @@ def test_without_sharding_every_instance_gets_everything() -> None:
     (Channel("train", "/data", sharded=True), 4, 1, []),
     (Channel("train", "/data"), 0, 1, ["Channel train has no files (/data)."]),
     (Channel("train", "/data", sharded=True), 3, 1, [
-        "Channel train has 3 objects for 4 instances, so 1 would get no data. Use at most 3, or remove :sharded "
+        "Channel train has 3 objects for 4 instances, so 1 would get no data. Use 3 instances, or remove :sharded "
         "(/data)."]),
     (Channel("train", "/data"), 2, 0, []),
     (Channel("train", "/data", Mode.PIPE), 2, 0, [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from barograph.errors import DamagedChunk, JobRefused, StoreFull, StoreUnavailable
 from barograph.jobs.controller import Controller
 from barograph.jobs.controller_process import ensure_controller
-from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.engines.engine import ASKED, Handle, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, EventLog
@@ -318,6 +319,30 @@ def test_leftovers_alone_are_a_reason_for_a_controller(home: JobsHome, monkeypat
     (home.path / "work" / "gone").mkdir(parents=True)
     assert ensure_controller(home)
     assert len(started) == 1
+
+
+def test_an_instance_on_another_machine_that_was_given_up_keeps_its_directory_until_it_has_ended(
+    home: JobsHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = LocalEngine(home, cores=1)
+    here, elsewhere = home.path / "work" / "digits" / "1-0", home.path / "work" / "digits" / "0-0"
+    for place in (here, elsewhere):
+        place.mkdir(parents=True)
+    engine.kill({"host": "elsewhere", "work": str(elsewhere)})
+    engine.release("digits")
+    home.close(JobRecord("digits", "memory://digits", 1, "local"))
+    remove_leftovers(home)
+    assert (here.exists(), elsewhere.exists(), has_leftovers(home)) == (False, True, False)
+    with monkeypatch.context() as patch:
+        patch.setattr("barograph.jobs.engines.engine.socket.gethostname", lambda: "elsewhere")
+        assert has_leftovers(home)  # the next command there removes it
+    eight_days = time.time() - 8 * 86_400
+    os.utime(elsewhere / ASKED, (eight_days, eight_days))
+    assert has_leftovers(home)
+    (elsewhere / ASKED).unlink()  # its agent has ended
+    assert has_leftovers(home)
+    remove_leftovers(home)
+    assert os.listdir(home.path / "work") == []
 
 
 def test_a_controller_removes_leftovers_while_it_runs(home: JobsHome) -> None:

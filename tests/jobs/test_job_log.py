@@ -4,12 +4,13 @@ import pytest
 
 from barograph.errors import NotARun, ObjectExists, StoreUnavailable
 from barograph.jobs.instance_log import InstanceLog, LogReader
-from barograph.jobs.job_log import EventLog, NotLeading
+from barograph.jobs.job_log import SPEC, EventLog, NotLeading
 from barograph.jobs.last_error import last_error
 from barograph.jobs.spec import spec_from_options
 from barograph.jobs.submission import Submission, read_submission, write_submission
 from barograph.jobs.uploads import CheckpointSync
 from barograph.provenance.secrets import Secrets
+from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.urls import store_from_url
 
 
@@ -124,6 +125,12 @@ def test_a_submission_is_written_once(store) -> None:
         "digits", "/here", "ab", submission.spec.to_json())
     with pytest.raises(ObjectExists):
         write_submission(store, submission)
+
+
+def test_a_submission_of_another_version_is_read(store) -> None:
+    write_submission(store, Submission("digits", spec_from_options({"command": ["train.py"]})))
+    store.put(SPEC, sealed({**unsealed(store.get(SPEC), SPEC), "zone": "b"}))
+    assert read_submission(store).name == "digits"
 
 
 def test_output_is_read_as_it_comes_without_secrets(store) -> None:

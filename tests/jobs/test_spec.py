@@ -76,6 +76,7 @@ def test_a_job_file_has_the_options(tmp_path: Path) -> None:
     spec = spec_from_file(file)
     assert spec.words == ("train.py", "--lr", "0.1")
     assert (spec.instances, spec.max_wait_secs, spec.data) == (2, 3600.0, {"train": "s3://bucket/digits"})
+    assert Job.from_file(file).spec == spec
 
 
 def test_a_channel_may_be_a_table(tmp_path: Path) -> None:

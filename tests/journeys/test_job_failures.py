@@ -90,7 +90,7 @@ def test_everything_that_is_wrong_with_a_job_is_said_before_anything_is_started(
         "The job needs 2000 CPUs; this machine has ",
         "The job needs 200.0 TiB of memory; this machine has ",
         "The job needs 200 GPUs; this machine has ",
-        "Channel train has 1 object for 2 instances, so 1 would get no data. Use at most 1, or remove :sharded (",
+        "Channel train has 1 object for 2 instances, so 1 would get no data. Use 1 instance, or remove :sharded (",
         'Channel val does not exist: there is no "dta" in ',
         "The file with the requirements does not exist (",
         "No script at trian.py.",

@@ -33,7 +33,8 @@ def test_a_table_becomes_a_model_that_predicts(jobs: Any) -> None:
         "output/validation_predictions.csv"]
     assert "  model   barograph wait wine --model DIR copies it\n" in done.err
     model = jobs.folder / "fetched"
-    assert jobs.end(jobs.start("barograph", "wait", "wine", "--model", model)).code == 0
+    copied = jobs.end(jobs.start("barograph", "wait", "wine", "--model", model))
+    assert (copied.code, f"  model   {model}\n" in copied.err) == (0, True)
     assert json.loads((model / "model.json").read_text("utf-8"))["parameters"] == {"C": "0.5"}
     predicted = subprocess.run([sys.executable, str(model / "predict.py"), str(jobs.folder / "wine.parquet")],
                                capture_output=True, text=True, timeout=600, check=True)

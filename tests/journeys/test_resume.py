@@ -91,7 +91,7 @@ def test_a_killed_training_resumes_bit_for_bit(killed: Any) -> None:
 def test_a_terminated_training_saves_a_checkpoint_and_resumes(killed: Any) -> None:
     ended = killed.run("--rules", "none", "--checkpoint", "1h", "train.py", "21", "SIGTERM", to="asked")
     assert ended.code == 79, ended.err
-    assert "SIGTERM came. A checkpoint was saved in checkpoints/0000-00000021-" in ended.err
+    assert "Received SIGTERM. A checkpoint was saved in checkpoints/0000-00000021-" in ended.err
     assert f"resume    barograph resume {killed.folder / 'asked'}   (from step 21)" in ended.err
 
     ended = killed.end(killed.start("barograph", "resume", "asked", "train.py", "0", "SIGKILL"))

@@ -297,3 +297,15 @@ def test_json_names_findings_by_their_ids_and_is_strict() -> None:
     assert data["remedy"]["direction"] == "down"
     assert (data["title"], data["severity"], data["state"]) == (
         "The learning rate jumped from 0.05 to 30 at step 200", "costly", "open")
+
+
+def test_a_collapse_and_a_loss_at_chance_after_an_explosion_are_one_problem() -> None:
+    exploded = Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75, "the loss rose from 2.3 to 1e5 at step 13",
+                         "Lower the learning rate from 0.8 to 0.08.")
+    found = [finding("A103", exploded, Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.6), opened=128, since=32),
+             finding("L108", exploded, Suspicion(Cause.LABELS_UNRELATED, 0.5), opened=279, since=0)]
+
+    (problem,) = problems_of(found)
+
+    assert problem.title == "The learning rate is too high (0.8)"
+    assert (problem.remedy.old, problem.remedy.new) == (0.8, 0.08)

@@ -80,6 +80,21 @@ def test_labels_are_suspected_first_where_the_weights_move_at_a_usual_pace() -> 
     assert first.causes[0].weight == 0.5
 
 
+def test_a_loss_at_chance_after_it_exploded_points_at_the_learning_rate() -> None:
+    (first, *_) = symptoms(Underfit(), trained(lambda step: 1e5 if step == 13 else CHANCE, rate=0.8))
+
+    assert causes(first)[0] == "learning-rate-too-high"
+    assert first.causes[0].remedy == "Lower the learning rate from 0.8 to 0.08."
+
+
+def test_a_squared_error_explodes_only_by_orders_of_magnitude() -> None:
+    targets = {Key(Kind.TARGET, "mse_loss"): Summary(count=64, sum=640.0, sum_sq=6400.0 + 64 * 4.0)}
+
+    for peak, expected in ((1000.0, False), (10_000.0, True)):
+        views = trained(lambda step, peak=peak: peak if step == 13 else 4.0, key=SQUARES, more=targets)
+        assert (causes(symptoms(Underfit(), views)[0])[0] == "learning-rate-too-high") is expected
+
+
 def test_frozen_parameters_are_suspected() -> None:
     frozen = facts({Fact.FROZEN: 8.0, Fact.PARAMETERS: 10.0})
 

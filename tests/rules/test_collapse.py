@@ -59,6 +59,46 @@ def test_one_that_never_was_well_points_at_the_initialisation() -> None:
     assert Cause.INITIALIZATION_SCALE in causes(last(ActivationCollapse(), layers(50, WELL, COLLAPSED)))
 
 
+def with_losses(losses: list[float], *, batches: bool = False) -> list[StepView]:
+    """The first steps; with batches, of which that of the highest loss is a hundred times as large as the others."""
+    views = []
+    for number, loss in enumerate(losses):
+        records: dict[Key, Summary | float] = {Key(Kind.LOSS, "cross_entropy"): loss, RATE: 0.8}
+        if batches:
+            records[Key(Kind.BATCH, "model[0]")] = of_norm(1000.0 if loss == max(losses) else 10.0)
+        views.append(StepView.of(number, records))
+    return views
+
+
+def test_a_collapse_after_the_loss_exploded_points_at_the_learning_rate() -> None:
+    losses = [2.3, 2.2, 2.1, 2.3, 9.2, 4.4, 1e5, 29.6, 3.0, 2.3]
+
+    found = last(ActivationCollapse(), *with_losses(losses), layers(50, WELL, COLLAPSED))
+
+    first = found.causes[0]
+    assert first.cause == Cause.LEARNING_RATE_TOO_HIGH
+    assert first.why == "the loss rose from 2.3 to 1e5 at step 6"
+    assert first.remedy == "Lower the learning rate from 0.8 to 0.08."
+    assert found.remedy.startswith("Lower the learning rate from 0.1 to 0.01; add")
+    assert Cause.INITIALIZATION_SCALE not in causes(found)
+
+
+def test_a_collapse_after_an_odd_batch_points_at_its_sample() -> None:
+    losses = [2.3, 2.2, 2.1, 2.3, 2.2, 2.1, 1e5, 29.6, 3.0, 2.3]
+
+    found = last(ActivationCollapse(), *with_losses(losses, batches=True), layers(50, WELL, COLLAPSED))
+
+    assert found.causes[0].cause == Cause.BAD_SAMPLE
+    assert Cause.LEARNING_RATE_TOO_HIGH not in causes(found)
+
+
+def test_a_high_first_loss_is_no_explosion() -> None:
+    found = last(ActivationCollapse(), *with_losses([1e5, 9e4, 2e5, 40.0, 2.3]), layers(50, WELL, COLLAPSED))
+
+    assert found.causes[0].cause == Cause.REPRESENTATION_COLLAPSE
+    assert Cause.INITIALIZATION_SCALE in causes(found)
+
+
 def test_layers_that_vary_a_little_are_let_pass() -> None:
     assert subjects(ActivationCollapse(), layers(50, WELL, outputs(0.03))) == [[]]
 

@@ -16,14 +16,16 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.submitting import Submitted
 from barograph.store.urls import store_from_url
+from barograph.tune import refitting
 from barograph.tune.autotune import refits
+from barograph.tune.job_studies import stop_study
+from barograph.tune.later_jobs import refit_job, trial_job_of
 from barograph.tune.overview import best_trial
-from barograph.tune.refitting import refit, refit_job
+from barograph.tune.refitting import refit
 from barograph.tune.study import Study
 from barograph.tune.trial import Refitted
 from barograph.tune.trial_job import submitted
 from barograph.tune.trial_plan import TrialPlan
-from barograph.tune.tuner import stop_jobs
 
 JOB = JobSpec(algorithm="xgboost", target="price", data={"train": "houses.csv"})
 
@@ -77,9 +79,9 @@ def test_the_best_trial_is_trained_again_once(tmp_path: Path) -> None:
 def test_a_study_that_is_stopped_while_its_best_trial_is_refitted_stops_that_job(tmp_path: Path) -> None:
     study, plan = study_of(tmp_path)
     jobs = Jobs(tmp_path, "")
-    assert stop_jobs(study, jobs.home, "requested by the user") == []
+    assert stop_study(study, jobs.home, "requested by the user")[1] == []
     view = submitted(plan.job_spec(refit_job(study.best), {}, names=["eta"]), plan, jobs.home, jobs.submit)
-    assert stop_jobs(study, jobs.home, "requested by the user") == [refit_job(study.best)]
+    assert stop_study(study, jobs.home, "requested by the user")[1] == [refit_job(study.best)]
     assert view.store.get(STOP)
 
 
@@ -96,6 +98,30 @@ def test_a_refit_that_fails_names_its_job_and_the_reason(tmp_path: Path) -> None
     jobs = Jobs(tmp_path, "failed", "out of memory")
     with pytest.raises(TuneError, match=rf"The job {study.best.job}-refit failed: out of memory"):
         refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never)
+
+
+def test_after_a_refit_that_failed_there_is_another(tmp_path: Path) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path, "failed", "out of memory")
+    for _ in range(2):
+        with pytest.raises(TuneError):
+            refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never)
+    later = Jobs(tmp_path)
+    done = refit(study, plan, jobs.home, submit=later.submit, ensure=lambda home: None, wait=never)
+    best = study.best.job
+    assert [spec.name for spec in jobs.specs] == [f"{best}-refit", f"{best}-refit.2"]
+    assert done.job == f"{best}-refit.3"
+    assert {trial_job_of(spec.name) for spec in jobs.specs} == {best}
+
+
+def test_a_trial_that_was_trained_on_all_rows_needs_no_refit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, plan = study_of(tmp_path)
+    jobs, said = Jobs(tmp_path), list[str]()
+    submitted(plan.job_spec(study.best.job, study.best.parameters), plan, jobs.home, jobs.submit)
+    monkeypatch.setattr(refitting, "_rows_of", lambda view: 442)
+    done = refit(study, plan, jobs.home, submit=jobs.submit, say=said.append, ensure=lambda home: None, wait=never)
+    assert done == Refitted(study.best.number, study.best.job, 442)
+    assert (len(jobs.specs), said) == (1, [])
 
 
 @pytest.mark.parametrize(("options", "spec", "expected"), [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barograph.tune.spec import Objective, Stopping
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.study import Study
@@ -11,7 +13,7 @@ ACCURACY = Objective("accuracy", maximize=True)
 ASHA, MEDIAN = Stopping(rules=("asha",)), Stopping(rules=("median",), warmup_trials=3)
 
 
-def trial(*values: float, state: TrialState = TrialState.FINISHED, bracket: int = 0) -> Trial:
+def trial(*values: float, state: TrialState = TrialState.STOPPED, bracket: int = 0) -> Trial:
     return Trial(0, {}, Origin("random", bracket=bracket), state, curve=dict(enumerate(values, 1)))
 
 
@@ -68,11 +70,20 @@ def test_the_median_rule_needs_trials_that_ended() -> None:
 
 
 def test_the_median_rule_compares_after_a_fifth_of_a_finished_trial() -> None:
-    peers = [trial(*[0.9] * 10) for _ in range(3)]
+    peers = [trial(*[0.9] * 10, state=TrialState.FINISHED) for _ in range(3)]
     assert reason_to_stop(trial(0.1), peers, ACCURACY, MEDIAN) == ""
     assert reason_to_stop(trial(0.1, 0.1), peers, ACCURACY, MEDIAN) != ""
     stopped = [trial(*[0.9] * 10, state=TrialState.STOPPED) for _ in range(3)]
     assert reason_to_stop(trial(0.1), stopped, ACCURACY, MEDIAN) != "", "nobody knows how long a trial takes"
+
+
+@pytest.mark.parametrize("rules", [ASHA, MEDIAN])
+def test_no_trial_is_stopped_at_its_end(rules: Stopping) -> None:
+    once = [trial(0.9, state=TrialState.FINISHED) for _ in range(5)]
+    assert reason_to_stop(trial(0.1), once, ACCURACY, rules) == "", "the metric arrives once, after the training"
+    longer = [trial(0.9, 0.9, 0.9, state=TrialState.FINISHED) for _ in range(5)]
+    assert reason_to_stop(trial(0.1), longer, ACCURACY, rules) != ""
+    assert reason_to_stop(trial(0.9, 0.9, 0.1), longer, ACCURACY, rules) == ""
 
 
 def test_rules_can_be_disabled() -> None:

@@ -12,12 +12,12 @@ from barograph.errors import BarographError, JobRefused, SettingsError, StudyCha
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import Job
 from barograph.jobs.spec import JobSpec
+from barograph.tune.job_studies import tune_job
 from barograph.tune.space import Space
 from barograph.tune.studies import create_study, found_study
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_plan import TrialPlan
-from barograph.tune.tuner import tune_job
 
 SPACE = {"x": [1, 2]}
 
@@ -31,7 +31,7 @@ def created(folder: Path, spec: JobSpec, *, name: str = "study", **options: Any)
 @pytest.mark.parametrize(("spec", "options", "error"), [
     (JobSpec(("train.py", "--api-key", "sk-abcdefghijklmnop1234567890")), {}, JobRefused),
     (JobSpec(("train.py",)), {"name": "../outside"}, SettingsError),
-    (JobSpec(("train.py",)), {"name": "long" * 14}, TuneError),
+    (JobSpec(("train.py",)), {"name": "long" * 14}, SettingsError),
     (JobSpec(("train.py",)), {"max_cost": 5.0}, TuneError),
 ])
 def test_a_wrong_study_is_not_stored(
@@ -109,6 +109,22 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(JobRefused, match=r"No script at nothere\.py"):
         tune_job(Job(["nothere.py"]), SPACE, name="study", minimize=["loss"], home=JobsHome(tmp_path / "home"))
     assert StudyHome(JobsHome(tmp_path / "home")).names() == []
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"name": "a b"}, '"a b" cannot be the name of a study. Use at most 54 letters'),
+    ({"name": "long" * 14}, "cannot be the name of a study"),
+    ({"trials": 0}, "trials is 0; it must be above 0"),
+    ({"patience": -1}, "patience is -1; it must be above 0"),
+    ({"confirm": 1}, "confirm is 1"),
+    ({"minimise": "loss"}, '"minimise" is not an option of a study. Did you mean "minimize"?'),
+    ({"refit": True}, "a script decides itself which rows it trains on"),
+])
+def test_a_wrong_option_is_named_as_the_user_wrote_it(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BarographError) as caught:
+        tune_job(Job(["train.py"]), SPACE, **{"name": "study", "minimize": "loss", **options},
+                 home=JobsHome(tmp_path / "home"))
+    assert message in str(caught.value)
 
 
 def test_a_name_that_cannot_be_stored_is_an_error_and_no_study(tmp_path: Path) -> None:

@@ -162,13 +162,24 @@ def test_algorithms_bring_their_space_and_metric() -> None:
     assert options["minimize"] == ["validation_loss"]
     assert options["value"] == "best"
     assert spec.hyperparameters["early_stopping_rounds"] == "20"
-    assert autotuned({"vary": ["eta=0.1..1"]}, JobSpec(algorithm="xgboost"))[1].hyperparameters == {}
+    assert autotuned({"vary": ["eta=0.1..1"]}, JobSpec(algorithm="xgboost"))[1].hyperparameters == {"folds": "auto"}
     with pytest.raises(TuneError, match="task="):
         autotuned({}, JobSpec(algorithm="linear"))
     assert space_of_algorithm("linear", {"task": "regression"}).names == ("alpha",)
     assert space_of_algorithm("xgboost", {"booster": "gblinear"}).names == ("eta", "lambda", "alpha")
     assert str(space_of_algorithm("xgboost", {})["max_depth"]) == "max_depth=1..15:int:linear if booster=gbtree"
     assert str(space_of_algorithm("xgboost", {"booster": "gbtree"})["max_depth"]) == "max_depth=1..15:int:linear"
+
+
+@pytest.mark.parametrize(("spec", "folds"), [
+    (JobSpec(algorithm="lightgbm", data={"train": "a.csv"}), "auto"),
+    (JobSpec(algorithm="lightgbm", hyperparameters={"folds": "1"}), "1"),
+    (JobSpec(algorithm="lightgbm", hyperparameters={"validation-fraction": "0.3"}), None),
+    (JobSpec(algorithm="lightgbm", data={"train": "a.csv", "val": "b.csv"}), None),
+    (JobSpec(algorithm="image-classifier", data={"train": "images"}), None),
+])
+def test_few_rows_are_cross_validated_unless_the_user_chose_the_validation(spec: JobSpec, folds: str | None) -> None:
+    assert autotuned({}, spec)[1].hyperparameters.get("folds") == folds
 
 
 def test_a_file_is_split_into_study_and_job() -> None:

@@ -19,10 +19,11 @@ from barograph.jobs.submitting import Submitted
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.confirming import confirm
+from barograph.tune.job_studies import stop_study
 from barograph.tune.study import Study
 from barograph.tune.trial import TrialState
 from barograph.tune.trial_plan import TrialPlan
-from barograph.tune.tuner import Tuner, stop_jobs
+from barograph.tune.tuner import Tuner
 
 
 class Queue:
@@ -168,9 +169,9 @@ def damage(desk: Desk, name: str) -> None:
 def test_a_deleted_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
     desk.tuner(Queue()).turn()
     store_from_url(desk.plan.url_of("study-000")).delete("job/spec.json")
-    assert stop_jobs(Study.open(desk.place), desk.home, "requested by the user") == []
+    assert stop_study(Study.open(desk.place), desk.home, "requested by the user")[1] == []
     desk.tuner(Queue()).turn()
-    assert desk.states() == ["failed", "running"]
+    assert desk.states() == ["failed"]
 
 
 def test_a_damaged_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
@@ -226,8 +227,38 @@ def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
     assert "is not significantly better" in found.sentence
 
 
+def test_a_study_that_is_stopped_while_it_is_confirmed_stops_the_repetitions(desk: Desk) -> None:
+    for value in (0.1, 0.2):
+        trial = desk.study.ask(job=desk.plan.job_names)
+        assert trial is not None
+        desk.study.tell(trial, value)
+    queue, plan = Queue(), replace(desk.plan, confirm=2, parallel=3)
+    place = Study.open(desk.place)
+    place.spec = replace(place.spec, details=plan.to_json())
+    stopped: list[str] = []
+
+    def user_stops(secs: float) -> None:
+        assert not stopped, "nothing is waited for after the end"
+        stopped.extend(stop_study(place, desk.home, "requested by the user")[1])
+
+    assert confirm(desk.study, plan, desk.home, submit=queue, wait=user_stops, ensure=lambda home: None) is None
+    assert sorted(stopped) == ["study-000-s1", "study-000-s2", "study-001-s1"]
+    assert all(store_from_url(plan.url_of(name)).get(STOP) for name in stopped)
+    assert stop_study(place, desk.home, "requested by the user")[0], "it can be resumed"
+
+
+def test_a_study_that_is_over_cannot_be_stopped(desk: Desk) -> None:
+    for value in (0.1, 0.2):
+        trial = desk.study.ask(job=desk.plan.job_names)
+        assert trial is not None
+        desk.study.tell(trial, value)
+    desk.study.end("all trials were started")
+    assert stop_study(desk.study, desk.home, "requested by the user") == (False, [])
+    assert not desk.study.was_stopped
+
+
 def test_a_job_of_another_machine_is_stopped_too(desk: Desk) -> None:
     spec = first_spec(desk)
     stored(spec, desk.plan.url_of(spec.name))
-    assert stop_jobs(Study.open(desk.place), desk.home, "requested by the user") == ["study-000"]
+    assert stop_study(Study.open(desk.place), desk.home, "requested by the user")[1] == ["study-000"]
     assert store_from_url(desk.plan.url_of(spec.name)).get(STOP)

@@ -145,7 +145,8 @@ def test_a_contour_is_of_two_parameters(client: Client, root: Path) -> None:
 
 
 @pytest.mark.parametrize(("run", "trial"), [
-    ("0/digits-003", 3), ("0/digits-003-s2", 3), ("0/digits-003-refit", 3), ("0/digits-099", None),
+    ("0/digits-003", 3), ("0/digits-003-s2", 3), ("0/digits-003-refit", 3), ("0/digits-003-s2.3", 3),
+    ("0/digits-003-refit.2", 3), ("0/digits-099", None),
     ("0/digits-099-refit", None), ("0/digits", None), ("0/first", None), ("0", None), ("", None),
     ("7/digits-001", None),
 ])

@@ -16,6 +16,12 @@ _MANIFEST = "run.json"
 _MOST = 200
 _DATABASE = "catalog.sqlite"
 _CLASS = re.compile(r'^    code: ClassVar\[str\] = "(\w+)"\n    name: ClassVar\[str\] = "([\w-]+)"', re.MULTILINE)
+_ZSH_END = "compdef %(complete_func)s %(prog_name)s"
+_ZSH_MENDED = f"""if [[ $funcstack[1] == _%(prog_name)s ]]; then
+  %(complete_func)s "$@"
+else
+  {_ZSH_END}
+fi"""
 _CATALOG_QUERY = "SELECT name FROM items WHERE kind = 'experiment' AND deleted_unix IS NULL AND archived = 0 LIMIT 200"
 
 
@@ -27,6 +33,18 @@ def complete_words_of(command: Any) -> None:
         complete = _COMPLETERS.get(f"{command.name} {parameter.name}") or _COMPLETERS.get(parameter.name)
         if complete is not None and parameter._custom_shell_complete is None:
             parameter._custom_shell_complete = _as_items(complete)
+
+
+def mend_zsh_script() -> None:
+    """Let Typer's script for zsh complete at the first Tab of a shell, too.
+
+    Zsh runs a script in its `fpath` at the first Tab, as the function that completes. Typer's only defines that
+    function then.
+    """
+    from typer import _completion_shared
+
+    scripts: dict[str, str] = _completion_shared._completion_scripts
+    scripts["zsh"] = scripts["zsh"].rstrip().replace(_ZSH_END, _ZSH_MENDED)
 
 
 def runs_beginning(word: str) -> list[str]:

@@ -17,6 +17,7 @@ from barograph.errors import (
     NewerFormat,
     NotARun,
     StoreDenied,
+    UnknownJob,
 )
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown, shown_lines
@@ -56,7 +57,7 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return the path of a run by its name in the default root, or by the name of its job on this machine.
+    """Return the path of a run by its name in the default root, or by its job on this machine, as `JobsHome.named`.
 
     Returns:
         None if there is none, or the name is a path.
@@ -73,7 +74,10 @@ def _place_of_job(name: str) -> str | None:
     # Imported on use: few runs are named by their job.
     from barograph.jobs.home import JobsHome
 
-    return next((record.url for record in JobsHome().all() if record.name == name), None)
+    try:
+        return JobsHome().named(name).url
+    except (UnknownJob, DamagedChunk):
+        return None
 
 
 def _place_in_catalog(name: str) -> str | None:

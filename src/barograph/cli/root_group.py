@@ -9,6 +9,8 @@ import typer.core
 from barograph.cli.command_list import GROUPS, SUMMARIES
 from barograph.cli.plain_values import take_plain_values
 
+_INSTALLS = ("--install-completion", "--show-completion")
+
 
 class RootGroup(typer.core.TyperGroup):
     """Lists commands from `command_list`, and completes their arguments."""
@@ -23,6 +25,10 @@ class RootGroup(typer.core.TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words before the command."""
         take_plain_values(self, ctx)
+        if any(word.startswith(_INSTALLS) for word in args):
+            from barograph.cli.completing import mend_zsh_script
+
+            mend_zsh_script()
         words: list[str] = super().parse_args(ctx, args)
         return words
 

@@ -11,12 +11,11 @@ from sqlalchemy import Connection, or_, select
 from barograph.errors import CatalogError
 from barograph.experiments.artifacts import ARTIFACTS, SCHEME, kept_before, place_of, remove
 from barograph.experiments.catalog import UNDO_DAYS, Catalog
+from barograph.experiments.run_entries import GONE
 from barograph.experiments.schema import ITEMS, LINKS
 from barograph.store.base import ObjectInfo
 from barograph.store.files import FileStore
 
-GONE = "gone"
-"""State of a run whose directory no longer exists."""
 _DAY_SECS = 86_400.0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
@@ -14,10 +15,10 @@ from barograph.experiments.folding import folded
 from barograph.experiments.item import items_by_id
 from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in
 from barograph.experiments.recorded_entries import entries_by_item, store_entries
-from barograph.experiments.run_entries import ENDED
+from barograph.experiments.run_entries import ENDED, GONE
 from barograph.experiments.run_reading import RunReading, SeenRun, read_batch
 from barograph.experiments.schema import BATCHES, ENTRIES, FED, FINDINGS, ITEMS, OF_ROOT, RECORDED
-from barograph.experiments.writing import ItemWriter, in_parts
+from barograph.experiments.writing import ItemWriter, in_parts, storable
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
 from barograph.model.items import Entry, ItemKind, MetricSummary, Verb
@@ -226,6 +227,7 @@ class Feeder:
         if not seen:
             return
         with self._database.writing() as connection:
+            self._archive_replaced(connection, seen)
             for item in seen:
                 connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(item.place)))
                 connection.execute(delete(FED).where(FED.c.place == item.place))
@@ -236,25 +238,37 @@ class Feeder:
             _write_folded(connection, spoken_of, {item.uid: item for item in seen})
         fed.runs += len(seen)
 
+    def _archive_replaced(self, connection: Connection, seen: Sequence[SeenRun]) -> None:
+        """Archive the runs whose directories other runs have now: a link to one of them opens the other."""
+        places, uids = [item.place for item in seen], [item.uid for item in seen]
+        known = {row.place: row.uid for row in connection.execute(
+            select(FED.c.place, FED.c.uid).where(FED.c.place.in_(places)))}
+        new = {storable(_below(self._store.url, place)): place for place, uid in zip(places, uids, strict=True)
+               if known.get(place) != uid}
+        before = connection.execute(select(ITEMS.c.uid, ITEMS.c.place).where(
+            ITEMS.c.place.in_(new), ITEMS.c.kind == ItemKind.RUN, ITEMS.c.uid.not_in(uids))).all() if new else ()
+        for uid, url in before:
+            self._note_absent(connection, new[url], uid, {
+                "state": GONE, "message": "Its directory holds another run now.", "archived": True})
+
     def _note_gone(self, places: Sequence[str], fed: Fed) -> None:
         """Mark missing runs as gone; what the catalog knows of them stays."""
         for place in places:
             with self._database.writing() as connection:
                 uid = connection.execute(select(FED.c.uid).where(FED.c.place == place)).scalars().first()
-                connection.execute(delete(FED).where(FED.c.place == place))
-                moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first()
-                if uid is None:
-                    continue
-                if moved is not None:
-                    # It was copied or moved and still exists elsewhere.
-                    connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
-                    _write_folded(connection, [uid], {})
-                    continue
-                store_entries(connection, _journal_of(place), [("~", Entry(
-                    uid, Verb.SET, {"state": "gone", "message": "Its directory no longer exists."}, self._clock.unix()
-                ))])
-                _write_folded(connection, [uid], {})
-                fed.gone += 1
+                fed.gone += uid is not None and self._note_absent(connection, place, uid, {
+                    "state": GONE, "message": "Its directory no longer exists."})
+
+    def _note_absent(self, connection: Connection, place: str, uid: str, facts: Mapping[str, Any]) -> bool:
+        """Note facts about a run that is no longer at a place; return False if it still exists elsewhere."""
+        connection.execute(delete(FED).where(FED.c.place == place))
+        moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first() is not None
+        if moved:
+            connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
+        else:
+            store_entries(connection, _journal_of(place), [("~", Entry(uid, Verb.SET, facts, self._clock.unix()))])
+        _write_folded(connection, [uid], {})
+        return not moved
 
 
 def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:

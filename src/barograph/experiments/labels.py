@@ -16,8 +16,9 @@ def run_at(catalog: Catalog, url: str) -> Item | None:
     """Return the run whose store has that URL, even if deleted; None if unknown."""
     with catalog.reading() as connection:
         found = connection.execute(select(ITEMS.c.id).where(
-            ITEMS.c.place == storable(url), ITEMS.c.kind == ItemKind.RUN).order_by(ITEMS.c.id)).scalars().all()
-        return items_by_id(connection, found[:1])[0] if found else None
+            ITEMS.c.place == storable(url), ITEMS.c.kind == ItemKind.RUN,
+        ).order_by(ITEMS.c.archived, ITEMS.c.id.desc())).scalars().first()
+        return None if found is None else items_by_id(connection, [found])[0]
 
 
 def deleted_items(catalog: Catalog, now_unix: float) -> list[Item]:

@@ -21,6 +21,9 @@ ENDED = frozenset({
 })
 """Final states of a run."""
 
+GONE = "gone"
+"""State in the catalog of a run whose directory no longer has it."""
+
 
 def run_entries(seen: Glance, manifest: Manifest, origin: Origin | None) -> list[Entry]:
     """Return the metadata files of a run as entries.

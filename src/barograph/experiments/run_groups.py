@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,11 +29,13 @@ class GroupFinding:
     Attributes:
         rule, severity: As in the runs.
         runs: Number of runs that have it.
+        place: URL of the first of these.
     """
 
     rule: str
     severity: str
     runs: int
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class RunGroup:
 
     Attributes:
         group: Mean, interval and independent results, as `judged` has them.
-        best_uid, best_name, best: Run with the best value of the metric, and that value; "" and NaN if all are NaN.
+        best_place, best_name, best: Run with the best value of the metric, and that value; "" and NaN if all are NaN.
         findings: Open findings, worst first.
         behind: Comparison of the group before with this one; None for the first.
     """
 
     group: Group
-    best_uid: str
+    best_place: str
     best_name: str
     best: float
     findings: tuple[GroupFinding, ...]
@@ -72,24 +73,27 @@ class RunGroups:
     count: int
     without: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data."""
+    def to_json(self, key_of: Callable[[str], str] = str) -> dict[str, Any]:
+        """Return it as strict JSON data, with runs by the keys that `key_of` returns for their places."""
         found = self.judgement
         data: dict[str, Any] = plain({
             "by": found.by, "metric": found.metric, "greater_is_better": found.greater_is_better, "level": found.level,
-            "verdict": found.verdict, "sentence": found.sentence, "groups": [_to_json(group) for group in self.groups],
-            "count": self.count, "without": self.without,
+            "verdict": found.verdict, "sentence": found.sentence,
+            "groups": [_to_json(group, key_of) for group in self.groups], "count": self.count,
+            "without": self.without,
         })
         return data
 
 
-def _to_json(found: RunGroup) -> dict[str, Any]:
+def _to_json(found: RunGroup, key_of: Callable[[str], str]) -> dict[str, Any]:
     group = found.group
     return {
         "name": group.name, "mean": group.mean, "low": group.low, "high": group.high, "runs": group.runs,
         "independent": len(group.values), "counted": group.counted, "repeats": group.repeats[:_MOST_REPEATS],
-        "differs": group.differs, "best_uid": found.best_uid, "best_name": found.best_name, "best": found.best,
-        "findings": found.findings, "behind": found.behind,
+        "differs": group.differs, "best_name": found.best_name, "best": found.best,
+        "best_run": key_of(found.best_place) if found.best_place else "", "behind": found.behind,
+        "findings": [{"rule": item.rule, "severity": item.severity, "runs": item.runs, "run": key_of(item.place)}
+                     for item in found.findings],
     }
 
 
@@ -149,13 +153,14 @@ def _group(
 ) -> RunGroup:
     known = [item for item in members if value(item) == value(item)]
     best = (max if greater else min)(known, key=value) if known else None
-    return RunGroup(group, best.uid if best else "", best.name if best else "",
+    return RunGroup(group, best.facts["place"] if best else "", best.name if best else "",
                     value(best) if best else float("nan"), _findings(members), behind)
 
 
 def _findings(members: Iterable[Item]) -> tuple[GroupFinding, ...]:
-    counts = Counter(key for item in members
-                     for key in {(found.rule, found.severity) for found in item.findings
-                                 if found.state == FindingState.OPEN})
-    return tuple(GroupFinding(rule, severity, runs) for (rule, severity), runs in sorted(
-        counts.items(), key=lambda pair: (severity_rank(pair[0][1]), -pair[1], pair[0])))
+    places: dict[tuple[str, str], list[str]] = {}
+    for item in members:
+        for key in {(found.rule, found.severity) for found in item.findings if found.state == FindingState.OPEN}:
+            places.setdefault(key, []).append(item.facts["place"])
+    return tuple(GroupFinding(rule, severity, len(of), of[0]) for (rule, severity), of in sorted(
+        places.items(), key=lambda pair: (severity_rank(pair[0][1]), -len(pair[1]), pair[0])))

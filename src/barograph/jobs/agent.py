@@ -130,6 +130,7 @@ class Agent:
             return self._run_to_the_end(port)
         finally:
             self._heartbeat.close()
+            self._end.close()
 
     def _run_to_the_end(self, port: int) -> Ended:
         ended = self._to_the_end(port)
@@ -238,6 +239,8 @@ class Agent:
     ) -> Ended:
         """Store what the script left; return how it ended."""
         code = trained.code
+        if self._end.was_given_up:  # what another attempt has stored must stay
+            return self._end.ended(code, "Another machine gave this instance up.")
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:

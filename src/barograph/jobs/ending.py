@@ -62,10 +62,22 @@ class EndRequest:
                 self.asked.set()
         if self._is_asked_by_engine():  # an engine on another machine cannot send a signal
             self.asked.set()
+            if self.was_given_up:
+                self.grace_secs = 0.0
         return self.asked.is_set()
 
     def _is_asked_by_engine(self) -> bool:
         return self._asked_file is not None and self._asked_file.exists()
+
+    @property
+    def was_given_up(self) -> bool:
+        """Whether an engine on another machine gave the instance up: its job goes on, or has ended, without it."""
+        return self._asked_file is not None and self._asked_file.exists() and self._asked_file.stat().st_size > 0
+
+    def close(self) -> None:
+        """Withdraw the request of an engine: any machine may remove the directory now."""
+        if self._asked_file is not None:
+            self._asked_file.unlink(missing_ok=True)
 
     def check(self, wait_secs: float = 0.0) -> None:
         """Take a notice and wait a little; raise `Cancelled` if the instance must end."""

@@ -14,8 +14,6 @@ from barograph.runs.format.metadata import sealed
 from barograph.store.base import Store
 
 _EVERY_SECS = 2.0
-LOST_SECS = 300.0
-"""An instance without a heartbeat for so long, 150 of them, is lost, although its agent is there."""
 
 
 class Heartbeat:

@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -241,10 +240,9 @@ class JobsHome:
             (self.path / "secrets" / f"{name}.json").unlink(missing_ok=True)
 
     def close(self, record: JobRecord) -> None:
-        """Record that a job has ended, and delete its secrets and its instances' directories."""
+        """Record that a job has ended, and delete its secrets. Its engine removes the directories of its instances."""
         self._write("jobs", record.name, asdict(replace(record, over=True)), replaces=True)
         (self.path / "secrets" / f"{record.name}.json").unlink(missing_ok=True)
-        shutil.rmtree(self.work(record.name), ignore_errors=True)
 
     def forget(self, name: str) -> None:
         """Remove the record of a job; the controller ends its processes and removes its directories."""

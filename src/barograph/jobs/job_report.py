@@ -12,9 +12,10 @@ from typing import Any
 
 from barograph.errors import BarographError, DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
-from barograph.jobs.heartbeat import LOST_SECS
+from barograph.jobs.engines.engine import is_elsewhere
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
+from barograph.jobs.silence import limit_secs
 from barograph.jobs.state import JobState, Phase, state_after
 from barograph.jobs.submission import Submission, read_submission
 from barograph.model.plain import plain
@@ -152,7 +153,7 @@ class JobView:
         return JobReport(
             self.name, self.store.url, state.phase, doing,
             state.reason or (self._why_it_waits(heartbeat) if runs else "") or (
-                _silence(heartbeat, now) if 0 in state.open_instances else ""),
+                _silence(heartbeat, state, now) if 0 in state.open_instances else ""),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
@@ -194,13 +195,18 @@ class JobView:
         return self._word
 
 
-def _silence(heartbeat: Mapping[str, Any], now_unix: float) -> str:
+def _silence(heartbeat: Mapping[str, Any], state: JobState, now_unix: float) -> str:
     """Return how long the agent of the first instance has not reported, if that is long; "" otherwise."""
     silent_secs = now_unix - float(heartbeat.get("time_unix", now_unix))
     if silent_secs < _SILENT_SECS:
         return ""
-    return (f"Its agent has not reported for {duration(silent_secs)}: it is frozen, or cannot reach the store. "
-            f"After {LOST_SECS / 60:g} minutes, the instance is replaced.")
+    handle = state.handles[0]
+    minutes = f"After {limit_secs(handle) / 60:g} minutes, "
+    if state.phase is not Phase.STOPPING:
+        then = f"{minutes}Barograph replaces the instance."
+    else:
+        then = f"{minutes}Barograph no longer waits for it." if is_elsewhere(handle) else "Barograph kills it soon."
+    return f"Its agent has not reported for {duration(silent_secs)}: it is frozen, or cannot reach the store. {then}"
 
 
 def view_of(name: str, home: JobsHome) -> JobView:

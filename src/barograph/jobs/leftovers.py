@@ -18,6 +18,7 @@ from typing import Any
 
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.jobs.data.mounts import mounts, unmount
+from barograph.jobs.engines.engine import is_left_elsewhere
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_log import SPEC
@@ -72,7 +73,7 @@ def probe_directory(home: JobsHome) -> Iterator[Path]:
 
 def has_leftovers(home: JobsHome) -> bool:
     """Return whether a killed process left something, apart from what belongs to jobs that are not over."""
-    names = {file.stem for file in _files(home, "secrets")} | _names_in(home, "work")
+    names = {file.stem for file in _files(home, "secrets")} | _works(home)
     return bool(_files(home, "submitting") or _without_job(home, names) or _parts(home) or _probes(home))
 
 
@@ -86,7 +87,7 @@ def remove_leftovers(home: JobsHome) -> None:
         OSError: Something cannot be removed.
         BarographError: A store is unreachable. It is tried again at the next call.
     """
-    secrets, works = _files(home, "secrets"), _names_in(home, "work")
+    secrets, works = _files(home, "secrets"), _works(home)
     notes = [(file, _note(file)) for file in _files(home, "submitting")]
     for file in _parts(home):
         file.unlink(missing_ok=True)
@@ -163,8 +164,10 @@ def _files(home: JobsHome, folder: str) -> list[Path]:
     return [path for path in (home.path / folder).glob("*.json") if not path.name.startswith(".")]
 
 
-def _names_in(home: JobsHome, folder: str) -> set[str]:
-    return {path.name for path in (home.path / folder).glob("*") if not path.name.startswith(".")}
+def _works(home: JobsHome) -> set[str]:
+    """Return the jobs with directories on this machine, apart from those that another machine must remove."""
+    return {path.name for path in (home.path / "work").glob("*") if not path.name.startswith(".") and not (
+        (places := list(path.iterdir())) and all(map(is_left_elsewhere, places)))}
 
 
 def _parts(home: JobsHome) -> list[Path]:

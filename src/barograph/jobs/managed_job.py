@@ -9,12 +9,11 @@ from barograph.errors import DamagedChunk, JobError, ObjectNotFound
 from barograph.experiments.artifacts import ARTIFACTS, root_of
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
 from barograph.jobs.engines.engine import Engine, Handle, Order, is_elsewhere
-from barograph.jobs.heartbeat import LOST_SECS
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.script import GRACE_SECS
-from barograph.jobs.silence import Silence
+from barograph.jobs.silence import Silence, limit_secs
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
@@ -48,9 +47,6 @@ _QUEUED_PAUSE_SECS = 1.0
 """Seconds between checks of a job that waits behind others: a thousand of them must not cost a core."""
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
-
-_ELSEWHERE_SECS = 120.0
-"""An instance on another machine without a heartbeat for so long is lost."""
 
 
 class ManagedJob:
@@ -231,7 +227,7 @@ class ManagedJob:
             for number in range(self._state.noted.get(index, 0), len(news)):
                 self._take_event(index, number, news[number])
             if index not in self._state.ended and (why := self._why_lost(index, gone)):
-                if not gone:
+                if not gone or is_elsewhere(self._state.handles[index]):
                     self._engine.kill(self._state.handles[index])
                 secs = self._clock.unix() - self._state.since_unix
                 self._note("ended", index=index, **asdict(end_of_lost(why, [event.kind for event in news], secs)))
@@ -249,11 +245,10 @@ class ManagedJob:
         if gone and not is_elsewhere(handle):
             return gone
         silent_secs = self._silence.secs(self._state.attempt, index)
-        if gone:
-            return gone if silent_secs >= _ELSEWHERE_SECS else ""
-        if silent_secs < LOST_SECS or not self._silence.was_heard(self._state.attempt, index):
+        if silent_secs < limit_secs(handle) or not (gone or self._silence.was_heard(self._state.attempt, index)):
             return ""
-        return f"Its agent was silent for {duration(silent_secs)} and was killed."
+        silent = f"was silent for {duration(silent_secs)}"
+        return f"Its agent on {handle['host']} {silent}." if gone else f"Its agent {silent} and was killed."
 
     def _take_event(self, index: int, number: int, event: Event) -> None:
         if event.kind == "ended":
@@ -275,8 +270,9 @@ class ManagedJob:
 
     def _end_instances(self) -> None:
         self._kill_at = None
-        for handle in self._state.handles.values():
-            self._engine.kill(handle)
+        for index, handle in self._state.handles.items():
+            if index in self._state.open_instances or not is_elsewhere(handle):
+                self._engine.kill(handle)
 
     def _close(self, *, keeps: bool = False) -> None:
         if self._keeping and keeps:

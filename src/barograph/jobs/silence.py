@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreFull
+from barograph.jobs.engines.engine import Handle, is_elsewhere
 from barograph.jobs.job_log import NOW, instance_folder
 from barograph.model.clock import Clock
 from barograph.runs.format.metadata import unsealed
 from barograph.store.base import Store
 
 _PROBE, _PROBE_BYTES = "room.bin", 4096
+_LOST_SECS, _LOST_ELSEWHERE_SECS = 300.0, 120.0
 _LOOK_SECS = 5.0
 _MOST_UNSEEN_SECS = 2 * _LOOK_SECS
+
+
+def limit_secs(handle: Handle) -> float:
+    """Return how long an instance may be silent: longer on this machine, where its agent is seen to be there."""
+    return _LOST_ELSEWHERE_SECS if is_elsewhere(handle) else _LOST_SECS
 
 
 @dataclass(frozen=True, slots=True)

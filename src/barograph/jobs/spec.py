@@ -233,10 +233,11 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
     return {name: value}
 
 
-def check_name(name: str) -> None:
-    """Raise `SettingsError` if this cannot be the name of a job."""
-    if not _NAME.fullmatch(name):
-        raise SettingsError(f'"{name}" cannot be the name of a job. Use at most 63 letters, digits, ".", "_" and "-".')
+def check_name(name: str, of: str = "job", longest: int = 63) -> None:
+    """Raise `SettingsError` if this cannot be the name of a job, or of something else whose name has the same form."""
+    if not _NAME.fullmatch(name) or len(name) > longest:
+        raise SettingsError(f'"{name}" cannot be the name of a {of}. Use at most {longest} letters, digits, ".", "_" '
+                            'and "-".')
 
 
 def _whole(name: str, value: object, least: int) -> int:

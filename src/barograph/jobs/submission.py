@@ -24,9 +24,7 @@ class Submission:
         launch: How its processes record themselves: a `Launch` as text; "": they do not.
         directory: Working directory of the submitting shell.
         code: Digest of the packed source folder; "": the script runs in `directory`, on this machine.
-        below: Working directory within the source folder.
         python: Python that submitted it.
-        python_path: Its `PYTHONPATH`.
         run_id: ID of its run.
     """
 
@@ -35,9 +33,7 @@ class Submission:
     launch: str = ""
     directory: str = ""
     code: str = ""
-    below: str = ""
     python: str = ""
-    python_path: str = ""
     run_id: str = ""
 
 
@@ -65,6 +61,7 @@ def read_submission(store: Store) -> Submission:
     except ObjectNotFound:
         raise NotARun(f"There is no job at {store.url}.") from None
     try:
-        return Submission(**{**body, "spec": spec_from_json(json.loads(body["spec"]))})
+        known = {name: body[name] for name in Submission.__slots__ if name in body}  # others are of another version
+        return Submission(**{**known, "spec": spec_from_json(json.loads(body["spec"]))})
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise DamagedChunk(f"The job cannot be read: {error} ({store.url}).") from error

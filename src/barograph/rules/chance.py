@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
@@ -18,6 +18,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import FAR_FROM_CHANCE, SOFTMAX_LOSSES, baseline_of, plain_loss
 from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, pace_suspicions
 from barograph.rules.course import course_of, fall_of
+from barograph.rules.explosion import suspect_explosion
 from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.rules.standing import NOISY, Level, follow
 from barograph.rules.words import number, percent
@@ -172,8 +173,8 @@ class Underfit(Rule):
       steps, count too. A finding closes once evaluations are below `near_baseline` times the baseline; without
       evaluations, once the training loss is below 0.9 times it, since any model slowly memorizes its samples.
     Why it matters: the model has learned the frequency of each target and nothing from its inputs.
-    What to do: train on one batch. If the loss does not fall to zero, the fault is in the loss, the graph or the
-      learning rate; if it does, check labels and inputs.
+    What to do: if the loss exploded before, lower the learning rate. Otherwise train on one batch. If the loss does
+      not fall to zero, the fault is in the loss, the graph or the learning rate; if it does, check labels and inputs.
     When it is wrong: tasks that are that hard (stock returns, coin tosses); models that stay at chance for hundreds of
       steps before they learn; losses weighted by class, whose baseline differs (if by more than `above_baseline`,
       nothing is reported). Trainings with several optimizers are not judged.
@@ -315,9 +316,10 @@ _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
 
 
-def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: float) -> tuple[Suspicion, ...]:
-    usual = goes_at_a_usual_pace(memory)
+def _behind_standing_at_chance(memory: Memory, now: float, baseline: float) -> tuple[Suspicion, ...]:
+    usual, exploded = goes_at_a_usual_pace(memory), suspect_explosion(memory)
     found = [
+        *([exploded] if exploded else []),
         *pace_suspicions(memory),
         Suspicion(
             Cause.LABELS_UNRELATED, 0.5 if usual else 0.3,

@@ -17,6 +17,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate
+from barograph.rules.explosion import LOSSES, note_explosion, suspect_explosion
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, names, number, percent, sentence
@@ -37,8 +38,9 @@ class ActivationCollapse(Rule):
       layer.
     Why it matters: later layers can no longer distinguish samples; whatever the loss is, the model has a single
       prediction.
-    What to do: if the units before it are dead, see A101; lower the learning rate; add a normalization layer before it;
-      in self-supervised learning, prevent collapse (stop-gradient, negatives, a variance term).
+    What to do: if the loss exploded before, lower the learning rate; if the units before it are dead, see A101;
+      otherwise lower the learning rate or add a normalization layer before it; in self-supervised learning, prevent
+      collapse (stop-gradient, negatives, a variance term).
     When it is wrong: layers whose biases are hundreds of times larger than the part that varies. Layers of fewer than
       four units, units with fewer than eight outputs, and batches that repeat one sample are not judged. Deep networks
       start like this and recover, so the first twenty steps are not judged. Variance below 1e-6 of the mean square is
@@ -60,9 +62,10 @@ class ActivationCollapse(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         schedule = Schedule(every=50, steps=frozenset({20, 30, 40}), modes=frozenset({Mode.TRAIN}))
-        return (Selection(kinds=frozenset({Kind.OUTPUT}), layers=_LAYERS, schedule=schedule, units=True),)
+        return Selection(kinds=frozenset({Kind.OUTPUT}), layers=_LAYERS, schedule=schedule, units=True), LOSSES
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        note_explosion(view, memory)
         if view.step.mode is not Mode.TRAIN or view.step.number < memory.get("next", _FIRST_STEP):
             yield Unjudged(f"layers are judged every {_APART_STEPS} steps, from step {_FIRST_STEP}")
             return
@@ -102,8 +105,9 @@ class ActivationCollapse(Rule):
                f"square, threshold {number(self.threshold)})")
         dead = float(np.mean([_dead(found[row][1]) for row in rows]))
         slower = sentence(lower_rate(learning_rate(view), 10))
+        exploded = suspect_explosion(memory)
         # From the start, no learning rate can be the reason.
-        first = f"{slower}; add" if "was_well" in memory else "Add"
+        first = f"{slower}; add" if exploded or "was_well" in memory else "Add"
         return Symptom(
             message=f"{sentence(why)}.",
             remedy=f"{first} a normalization layer before {which}, or "
@@ -117,9 +121,10 @@ class ActivationCollapse(Rule):
                 Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.6, why),
                 Suspicion(Cause.DEAD_RELU, 0.5, f"{why}; {percent(dead)} of their units are dead") if dead > _MANY_DEAD
                 else None,
-                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{why}; at step {memory['was_well']} they were not",
-                          f"{slower}.") if "was_well" in memory else
-                Suspicion(Cause.INITIALIZATION_SCALE, 0.4, f"{why} from the start"),
+                exploded or
+                (Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{why}; at step {memory['was_well']} they were not",
+                           f"{slower}.") if "was_well" in memory else
+                 Suspicion(Cause.INITIALIZATION_SCALE, 0.4, f"{why} from the start")),
             ),
         )
 

@@ -11,6 +11,7 @@ from barograph.rules.baseline import baseline_of, note_targets, plain_loss
 from barograph.rules.clues import note_pace
 from barograph.rules.columns import learning_rate
 from barograph.rules.course import Fall, Point, course_of, course_since, extend, fall_of, noise_of, point_of
+from barograph.rules.explosion import note_explosion
 from barograph.runs.reading.view import StepView
 
 
@@ -50,6 +51,7 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
         return Unjudged("the run has several optimizers, as in adversarial training, which balances near chance")
     note_targets(view, memory)
     note_pace(view, memory)
+    note_explosion(view, memory)
     rate = learning_rate(view)
     if rate is not None and rate > memory.get("peak_rate", 0.0):
         memory["peak_rate"], memory["peak_step"] = rate, view.step.number

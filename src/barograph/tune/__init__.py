@@ -10,5 +10,5 @@ __getattr__ = importer(__name__, {
     "IntRange": "barograph.tune.parameter", "Scale": "barograph.tune.parameter", "Space": "barograph.tune.space",
     "Completion": "barograph.tune.spec", "Objective": "barograph.tune.spec", "Stopping": "barograph.tune.spec",
     "Study": "barograph.tune.study", "Trial": "barograph.tune.trial", "RunningTrial": "barograph.tune.running",
-    "Tuned": "barograph.tune.running", "tune": "barograph.tune.running", "tune_job": "barograph.tune.tuner",
+    "Tuned": "barograph.tune.running", "tune": "barograph.tune.running", "tune_job": "barograph.tune.job_studies",
 })

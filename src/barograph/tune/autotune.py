@@ -17,6 +17,7 @@ _STOP_AFTER = ("early_stopping_rounds", "20")
 """The number of rounds is found by early stopping, not by trials."""
 _ROUNDS = ("num_boost_round", "num_iterations")
 _MOST_ROUNDS = "1000"
+_FOLDS = "folds"
 OPTION = "refit"
 """Option of the algorithms that trains the model again on all rows."""
 
@@ -52,7 +53,8 @@ def fixed_parameters(name: str, given: Mapping[str, str]) -> dict[str, str]:
 def autotuned(options: Mapping[str, Any], spec: JobSpec) -> tuple[dict[str, Any], JobSpec]:
     """Return the options of a study of an algorithm and its job, with what the user has not chosen.
 
-    The best value of the metric counts, because the algorithms keep their best model.
+    Few rows are cross-validated, because one part of them cannot tell a good trial from a lucky one. The best value of
+    the metric counts, because the algorithms keep their best model.
 
     Args:
         options: Options of `barograph tune`, by their names with underscores.
@@ -68,6 +70,8 @@ def autotuned(options: Mapping[str, Any], spec: JobSpec) -> tuple[dict[str, Any]
                             "task=regression.")
         found["vary"] = [str(parameter) for parameter in space_of_algorithm(spec.algorithm, spec.hyperparameters)]
         spec = spec.changed(fixed_parameters(spec.algorithm, spec.hyperparameters))
+    if _cross_validates(algorithm, spec):
+        spec = spec.changed({_FOLDS: "auto"})
     if not found.get("maximize") and not found.get("minimize"):
         found["maximize" if algorithm.maximize else "minimize"] = [algorithm.metric]
         found.setdefault("value", "best")
@@ -94,8 +98,18 @@ def refits(options: Mapping[str, Any], spec: JobSpec) -> bool:
         raise TuneError("--refit needs one objective: with several there is no single best trial.")
     if wanted is not None:
         return bool(wanted)
-    channels = {CHANNELS.get(name, name) for name in spec.data}
-    return bool(spec.algorithm) and count == 1 and OPTION not in spec.hyperparameters and "validation" not in channels
+    return bool(spec.algorithm) and count == 1 and OPTION not in spec.hyperparameters and not _has_validation(spec)
+
+
+def _has_validation(spec: JobSpec) -> bool:
+    return "validation" in {CHANNELS.get(name, name) for name in spec.data}
+
+
+def _cross_validates(algorithm: Algorithm, spec: JobSpec) -> bool:
+    """Return whether the trainer is to decide about cross-validation, because the user has not."""
+    given = {name.replace("-", "_") for name in spec.hyperparameters}
+    return (any(option.name == _FOLDS for option in algorithm.options)
+            and given.isdisjoint((_FOLDS, "validation_fraction")) and not _has_validation(spec))
 
 
 def _tuned(algorithm: Algorithm) -> list[AlgorithmParameter]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import DamagedChunk, JobRefused, RunError, StoreError
+from barograph.errors import DamagedChunk, JobRefused, RunError, StoreError, StoreUnavailable
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -14,15 +15,15 @@ from barograph.jobs.state import Phase
 from barograph.jobs.submitting import submit
 from barograph.runs.reading.reader import RunReader
 from barograph.tune.confirmation import Confirmation, judged
+from barograph.tune.later_jobs import attempt, candidates, repetition_job
 from barograph.tune.metric_values import MetricValues
 from barograph.tune.study import Study
-from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_job import Submit, adopted, submitted
+from barograph.tune.trial import Trial
+from barograph.tune.trial_job import Submit, submitted
 from barograph.tune.trial_plan import TrialPlan
 
 SEED = "seed"
 """Argument of the script that gets another value for each repetition."""
-_CANDIDATES = 2
 _LOOK_SECS = 0.5
 
 
@@ -31,7 +32,7 @@ def confirm(
     submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
     ensure: Callable[[JobsHome], object] = ensure_controller,
 ) -> Confirmation | None:
-    """Repeat the best trials of a study, with `--seed 1`, 2 … of the script; jobs that exist already are used.
+    """Repeat the best trials of a study, with `--seed 1`, 2 … of the script; jobs that run or finished are used.
 
     Args:
         study: The study, which is over.
@@ -43,11 +44,9 @@ def confirm(
         ensure: Starts the controller of the jobs if there is none.
 
     Returns:
-        None if fewer than two trials finished.
+        None if fewer than two trials finished, or a user stopped the study.
     """
-    finished = sorted((trial for trial in study.trials if trial.state is TrialState.FINISHED),
-                      key=lambda trial: study.objective.loss(trial.value))[:_CANDIDATES]
-    if len(finished) < _CANDIDATES:
+    if not (finished := candidates(study)):
         return None
     waiting = [(trial, seed) for seed in range(1, plan.confirm + 1) for trial in finished]
     running: dict[tuple[int, int], JobView] = {}
@@ -55,6 +54,10 @@ def confirm(
     failed: dict[int, list[str]] = {trial.number: [] for trial in finished}
     ensure_at = 0.0
     while waiting or running:
+        with contextlib.suppress(StoreUnavailable):  # again at the next turn
+            study.refresh()
+        if study.was_stopped:
+            return None
         while waiting and len(running) < plan.parallel:
             trial, seed = waiting.pop(0)
             try:
@@ -84,9 +87,9 @@ def confirm(
 def _repetition(
     study: Study, trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit
 ) -> JobView:
-    name = f"{trial.job}-s{seed}"
+    name, view = attempt(home, repetition_job(trial, seed))
     spec = plan.job_spec(name, trial.parameters, trial=trial.job, names=study.space.names)
-    return adopted(home, name) or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
+    return view or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
 
 
 def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from barograph.errors import TuneError, UnknownName, nearest
 from barograph.model.units import seconds_from
-from barograph.tune.space import Space
 from barograph.tune.spec import Completion, Stopping, default_stopping
 
 DEFAULT_TRIALS = 20
@@ -63,29 +62,26 @@ def better_error(error: UnknownName, entries: Mapping[str, Any]) -> UnknownName:
     return error
 
 
-def space_of(vary: Mapping[str, Any] | Iterable[str], constraints: Iterable[str]) -> Space:
-    """Return the space of typed texts, or of the table of tune.toml.
-
-    Raises:
-        BadSpace: It is wrong.
-    """
-    if isinstance(vary, Mapping):
-        return Space.from_mapping(vary, constraints)
-    return Space.from_texts(vary, constraints)
-
-
 def completion_of(options: Mapping[str, Any]) -> Completion:
     """Return when a study ends.
 
     Raises:
         TuneError, SettingsError: A value is wrong.
     """
+    for name in ("jobs", "max_cost", "patience"):
+        check_positive(name, options.get(name))
     limit = options.get("max_time")
     return Completion(
         trials=options["jobs"] if options.get("jobs") is not None else DEFAULT_TRIALS,
         secs=None if limit is None else seconds_from("max-time", limit), cost=options.get("max_cost"),
         target=options.get("target_value"), patience=options.get("patience"),
         convergence=bool(options.get("convergence")))
+
+
+def check_positive(option: str, value: float | None) -> None:
+    """Raise `TuneError` if an option is given and is 0 or less."""
+    if value is not None and value <= 0:
+        raise TuneError(f"{option.replace('_', '-')} is {value}; it must be above 0.")
 
 
 def stopping_of(options: Mapping[str, Any]) -> Stopping:

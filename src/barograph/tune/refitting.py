@@ -13,9 +13,10 @@ from barograph.jobs.state import JobState, Phase
 from barograph.jobs.submitting import submit
 from barograph.runs.reading.reader import RunReader
 from barograph.tune.autotune import OPTION
+from barograph.tune.later_jobs import attempt, refit_job
 from barograph.tune.metric_values import MetricValues
 from barograph.tune.study import Study
-from barograph.tune.trial import Refitted, Trial
+from barograph.tune.trial import Refitted
 from barograph.tune.trial_job import Submit, adopted, submitted
 from barograph.tune.trial_plan import TrialPlan
 
@@ -26,9 +27,12 @@ _LOOK_SECS = 0.5
 
 def refit(
     study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
-    submit: Submit = submit, ensure: Callable[[JobsHome], object] = ensure_controller,
+    submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
+    ensure: Callable[[JobsHome], object] = ensure_controller,
 ) -> Refitted:
-    """Train the best trial again, with the option `refit` of its algorithm; a job that exists already is used.
+    """Train the best trial again, with the option `refit` of its algorithm, unless it has been trained on all rows.
+
+    A job that runs or finished is used; after one that failed, there is another.
 
     Args:
         study: The study, which is over.
@@ -36,6 +40,7 @@ def refit(
         home: Directory of the jobs.
         wait: Sleeps for some seconds.
         submit: Submits a job.
+        say: Takes a line when the job starts.
         ensure: Starts the controller of the jobs if there is none.
 
     Raises:
@@ -44,18 +49,16 @@ def refit(
         RunError: The job cannot be read.
     """
     best = study.best
-    name = refit_job(best)
+    if (trained := adopted(home, best.job)) and (rows := _rows_of(trained)):
+        return Refitted(best.number, best.job, rows)
+    say(f"refitting trial {best.number} on all rows (--no-refit skips this)")
+    name, view = attempt(home, refit_job(best))
     spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})
-    view = adopted(home, name) or submitted(spec, plan, home, submit)
+    view = view or submitted(spec, plan, home, submit)
     ended = _end_of(view, lambda: ensure(home), wait)
     if ended.phase is not Phase.FINISHED:
         raise TuneError(f"The model was not refitted on all rows. The job {name} {ended.phase}: {ended.reason}")
     return Refitted(best.number, name, _rows_of(view))
-
-
-def refit_job(trial: Trial) -> str:
-    """Return the name of the job that trains a trial again."""
-    return f"{trial.job}-refit"
 
 
 def _rows_of(view: JobView) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 
@@ -58,6 +59,7 @@ def reason_to_stop(
     """
     if not trial.curve:
         return ""
+    averages = averages or RunningAverages()
     found: list[Trial] = []
 
     def peers() -> list[Trial]:  # most reports are at no rung and need none
@@ -67,10 +69,16 @@ def reason_to_stop(
 
     for rule in stopping.rules:
         reason = _asha(trial, peers, objective, stopping) if rule == "asha" else _median(
-            trial, peers, objective, stopping, averages or RunningAverages())
-        if reason:
+            trial, peers, objective, stopping, averages)
+        # Nothing is saved at the end, and a metric that arrives only once arrives there.
+        if reason and max(trial.curve) < max(_lengths(peers(), objective, averages), default=math.inf):
             return reason
     return ""
+
+
+def _lengths(peers: Iterable[Trial], objective: Objective, averages: RunningAverages) -> list[int]:
+    """Return the last steps of the trials that finished."""
+    return [averages.last_step(peer, objective) for peer in peers if peer.state is TrialState.FINISHED]
 
 
 def _asha(trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, stopping: Stopping) -> str:
@@ -103,7 +111,7 @@ def _median(
     step = max(trial.curve)
     if step < stopping.min_step:
         return ""
-    lengths = [averages.last_step(peer, objective) for peer in peers() if peer.state is TrialState.FINISHED]
+    lengths = _lengths(peers(), objective, averages)
     if lengths and step * _GRACE < median(lengths):
         return ""
     found = [average for peer in peers() if peer.state.is_over

@@ -33,10 +33,8 @@ def new_study_name(title: str) -> str:
 
 
 def check_study_name(name: str) -> None:
-    """Raise `SettingsError` or `TuneError` if this cannot be the name of a study."""
-    check_name(name)
-    if len(name) > LONGEST:
-        raise TuneError(f'"{name}" is too long for the name of a study. Use at most {LONGEST} characters.')
+    """Raise `SettingsError` if this cannot be the name of a study."""
+    check_name(name, "study", LONGEST)
 
 
 class StudyHome:
@@ -67,7 +65,7 @@ class StudyHome:
         """Store where a study is; this replaces an older record of its name.
 
         Raises:
-            SettingsError, TuneError: It cannot be the name of a study.
+            SettingsError: It cannot be the name of a study.
             TuneError: The record cannot be written.
         """
         check_study_name(name)

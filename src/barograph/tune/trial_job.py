@@ -41,14 +41,14 @@ class TrialProgress:
         step: Optimizer steps so far.
         reports: Values of the objective so far.
         value: The latest one; NaN if none.
-        waiting: Why its job does not go on, such as a full disk; "" if it does.
+        problem: What is wrong with its running job, such as a full disk; "" if nothing is.
     """
 
     doing: str
     step: int
     reports: int
     value: float
-    waiting: str = ""
+    problem: str = ""
 
 
 class TrialJob:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
 
-from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable, StudyChanged
+from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
-from barograph.jobs.job import Job, request_stop
 from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
-from barograph.tune.overview import best_of
 from barograph.tune.packing import Packing
-from barograph.tune.refitting import refit_job
-from barograph.tune.space import Space, space_from
-from barograph.tune.spec import check_same, objectives_from
-from barograph.tune.studies import check_job, create_study, found_study, study_root
 from barograph.tune.study import Study
-from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Trial
-from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
-from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
+from barograph.tune.trial_job import Submit, TrialJob, runs, without_values
+from barograph.tune.trial_plan import TrialPlan
 
 _LOOK_SECS = 0.5
 _SUBMISSION_SECS = 60.0
@@ -166,80 +154,3 @@ class Tuner:
             return False
         self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit, view=view)
         return True
-
-
-def tune_job(
-    job: Job, space: Space | Mapping[str, Any] | Iterable[str], *, name: str, trials: int = 20, parallel: int = 1,
-    constraints: Iterable[str] = (), to: str = "", patterns: Mapping[str, str] | None = None, value: str = "last",
-    home: JobsHome | None = None, **options: Any,
-) -> Study:
-    """Tune a training job; returns the study when it is over. `barograph tune show NAME` shows it, too.
-
-    Args:
-        job: The job, without what varies. With one CPU, the default, trials that use less of it share cores.
-        space: As for `Study.create`.
-        name: Name of the study. A study of this name is continued.
-        trials: Number of trials.
-        parallel: Number of jobs at the same time.
-        constraints: Conditions between parameters.
-        to: Directory or URL for the study and its runs; "": the usual one.
-        patterns: Metric to the regular expression that finds it in the output; others are recorded metrics.
-        value: Which value of a metric counts: "last" or "best".
-        home: Directory of the jobs; None: the usual one.
-        options: Options of `barograph tune` with underscores: `maximize`, `minimize` (lists), `strategy`, `seed`,
-            `stop_rule`, `max_time` …
-
-    Raises:
-        TuneError: An option is wrong.
-        JobRefused: The job has problems.
-        StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
-    """
-    home = home or JobsHome()
-    if (study := found_study(name, home)) is not None:
-        _check_unchanged(study, job, space_from(space, constraints), options, StudyHome(home).url(name))
-        plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
-        if study.spec.completion.trials != trials:
-            study.extend(replace(study.spec.completion, trials=trials))
-    else:
-        plan = TrialPlan(name, job.spec, study_root(to), patterns=patterns or {}, summary=value, parallel=parallel,
-                         directory=os.getcwd(), packs=can_be_packed(job.spec))
-        space = space_from(space, constraints)
-        check_job(plan, space, home)
-        study = create_study(plan, space, {**options, "jobs": trials}, home)
-    Tuner(study, plan, home).run()
-    return study
-
-
-def _check_unchanged(study: Study, job: Job, space: Space, options: Mapping[str, Any], url: str) -> None:
-    changes: dict[str, Any] = {name: options[name] for name in ("strategy", "seed") if options.get(name) is not None}
-    if options.get("maximize") or options.get("minimize"):
-        changes["objectives"] = objectives_from(options.get("maximize") or (), options.get("minimize") or ())
-    check_same(study.spec, replace(study.spec, space=space, **changes), url)
-    before = TrialPlan.from_json(study.spec.details).spec.shown
-    if before != job.spec.shown:
-        raise StudyChanged(f"The study cannot be resumed, because the command was {shlex.join(before)}, now "
-                           f"{shlex.join(job.spec.shown)}. Use another name ({url}).")
-
-
-def stop_jobs(study: Study, home: JobsHome, reason: str) -> Sequence[str]:
-    """Ask the jobs of all running trials to stop, and the one that refits the best trial; return their names.
-
-    Raises:
-        StoreError: A store rejects the request.
-    """
-    if not is_plan(study.spec.details):
-        return []
-    plan, stopped = TrialPlan.from_json(study.spec.details), []
-    names = [trial.job for trial in study.running]
-    if plan.refit and best_of(study) and adopted(home, refit_job(study.best)):
-        names.append(refit_job(study.best))
-    for name in names:
-        with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
-            # A job that this machine does not know was submitted on another one.
-            view = adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
-            if not view.refresh().phase.is_over:
-                request_stop(view, reason)
-                stopped.append(name)
-    return stopped
-
-

@@ -13,6 +13,7 @@ from barograph.jobs.home import JobsHome
 from barograph.model.clock import ManualClock
 from barograph.model.plain import plain
 from barograph.store.base import Browsable, Store
+from barograph.tune.later_jobs import trial_job_of
 from barograph.tune.live_values import Latest
 from barograph.tune.overview import StudyRow, overview_of, study_row
 from barograph.tune.studies import name_of
@@ -216,7 +217,5 @@ def _below(root: Root) -> Iterator[str]:
 
 def _numbered(job: str) -> str:
     """Return the suffix of a job's name: the number of its trial, and the seed of a repetition or "refit"."""
-    stem, _, seed = job.rpartition("-s")
-    name = stem if stem and seed.isdigit() else job.removesuffix("-refit")
-    head, _, number = name.rpartition("-")
+    head, _, number = trial_job_of(job).rpartition("-")
     return job[len(head):] if head and number.isdigit() else ""

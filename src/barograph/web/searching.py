@@ -103,7 +103,7 @@ class RunLists:
         with self._asked(request) as asked:
             found = run_groups(asked.connection, asked.ids, _by(request), request.query_params.get("metric", ""),
                                less_is_better={"1": True, "0": False}.get(request.query_params.get("less", "")))
-        return {**found.to_json(), "runs": len(asked.ids)}
+        return {**found.to_json(asked.root.key_of), "runs": len(asked.ids)}
 
     def points(self, request: Request) -> Any:
         """Columns of all runs of a search, for charts."""

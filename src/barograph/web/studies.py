@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from barograph.errors import BadSpace, BarographError, SettingsError, TuneError
 from barograph.model.plain import plain
 from barograph.tune.analysis import contour
+from barograph.tune.later_jobs import trial_job_of
 from barograph.tune.overview import StudyRow, check_parameters, plan_of
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
@@ -69,8 +70,7 @@ def _of_run(studies: OpenStudies, key: str, job: str) -> dict[str, Any]:
     """Return the study and the trial of a job; null if the job is not a trial."""
     try:
         with studies.study(key) as study:
-            trial = next((trial for trial in study.trials if trial.job and
-                          (job in (trial.job, f"{trial.job}-refit") or job.startswith(f"{trial.job}-s"))), None)
+            trial = next((trial for trial in study.trials if trial.job and trial.job == trial_job_of(job)), None)
             name = studies.name_of(key)
     except BarographError:
         trial = None

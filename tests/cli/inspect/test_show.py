@@ -63,6 +63,7 @@ def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path)
 
     lines = [line.strip() for line in call("show", copy).lines]
     assert f"held      step 12: barograph capsules {copy}" in lines
+    assert f"checkpoints 2, the last after 20 steps: barograph checkpoints {copy}" in lines
     lines = [line.strip() for line in call("show", copy, "--all").lines]
     assert f"held         step 12: barograph capsules {copy}" in lines
     assert f"checkpoints  2, the last after 20 steps: barograph checkpoints {copy}" in lines

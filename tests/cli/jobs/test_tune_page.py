@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.jobs import tune_page
-from barograph.cli.jobs.tune_page import resume_named, show_named
-from barograph.errors import StoreFull
+from barograph.cli.jobs.tune_page import _follow, resume_named, show_named
+from barograph.errors import StoreFull, TuneError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
+from barograph.tune import job_studies
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Refitted
@@ -93,17 +93,22 @@ def test_the_model_that_was_refitted_is_the_one_to_use(tmp_path: Path, capsys: p
 def test_a_study_that_the_user_has_stopped_is_not_refitted(
     stops: bool, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refit(study: Study, plan: TrialPlan, home: JobsHome) -> Refitted:
+    def refit(study: Study, plan: TrialPlan, home: JobsHome, *, say: object) -> Refitted:
         refitted.append(study.best.number)
         return Refitted(study.best.number, "houses-000-refit", 442)
 
     refitted = list[int]()
-    monkeypatch.setattr(tune_page, "refit", refit)
+    monkeypatch.setattr(job_studies, "refit", refit)
     plan = TrialPlan("houses", JobSpec(algorithm="linear", data={"train": "a.csv"}), tmp_path.as_uri(), refit=True)
     study = Study.create(tmp_path / "houses", {"alpha": [1.0, 2.0]}, strategy="grid", seed=1, details=plan.to_json())
     while trial := study.ask(job=plan.job_names):
         study.tell(trial, 0.5)
     if stops:
         study.end()
-    tune_page._follow(study, plan, JobsHome(tmp_path / "home"), as_json=True)
+    _follow(study, plan, JobsHome(tmp_path / "home"), as_json=True)
     assert refitted == expected
+
+
+def test_the_number_of_trials_is_called_as_it_is_typed(tmp_path: Path) -> None:
+    with pytest.raises(TuneError, match="jobs is 0; it must be above 0"):
+        resume_named("digits", jobs=0, parallel=None, as_json=False)

@@ -70,14 +70,14 @@ def test_a_resumed_study_prints_only_what_is_new(capsys: pytest.CaptureFixture[s
     assert [line.partition(":")[2][:16] for line in capsys.readouterr().err.splitlines()] == [" trial 1 started"]
 
 
-def test_a_trial_that_waits_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_whose_job_has_a_problem_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     study = Study.create(None, {"x": [1, 2]}, strategy="grid", seed=1)
     job: Any = SimpleNamespace(trial=study.ask(), progress=TrialProgress("training", 3, 1, 0.5, "The store is full."))
     tuner: Any = SimpleNamespace(outage="", jobs={0: job})
     view = StudyView(study, TrialPlan("digits", JobSpec(("train.py",)), "file:///runs"))
     for _ in range(3):
         view.draw(tuner)
-    assert capsys.readouterr().err.count("barograph: trial 0 waits. The store is full.") == 1
+    assert capsys.readouterr().err.count("barograph: trial 0: The store is full.") == 1
     console = Console(width=100, file=io.StringIO())
     console.print(view._page(tuner, 100))
     assert "The store is full." in console.file.getvalue()  # type: ignore[attr-defined]

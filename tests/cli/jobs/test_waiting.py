@@ -120,7 +120,7 @@ def test_files_that_cannot_be_listed_do_not_hide_how_the_job_ended(view: JobView
 def test_an_unknown_job_names_the_nearest_or_the_newest(tmp_path: Path) -> None:
     home = JobsHome(tmp_path)
     for number in range(30):
-        home.add(JobRecord(f"job-{number:02}", "file:///x", number, "local"), {})
+        home.add(JobRecord(f"job-{number:02}", "file:///x", number + 1, "local"), {})
     with pytest.raises(UnknownJob, match=r'There is no job named "jb-07". Did you mean "job-07"\?'):
         home.named("jb-07")
     with pytest.raises(UnknownJob, match=r"The newest: job-29, job-28, job-27, job-26, job-25. To list all: "):

@@ -305,7 +305,7 @@ class Checkpointer:
             saved = f" A checkpoint was saved in {self._saved[-1]}."
             if self._goes_on and self._store is not None:
                 saved += f" To resume: barograph resume {shlex.quote(self._store.url)}"
-        self._session.steering.request_stop(f"{reason} came.{saved}", checkpoint=within)
+        self._session.steering.request_stop(f"Received {reason}.{saved}", checkpoint=within)
         self._session.steering.raise_if_stopped()
 
     # Small things

@@ -91,7 +91,7 @@ def _more(place: str) -> Text:
 
 
 def _entry(name: str, text: str, width: int | None) -> list[Text]:
-    return [Text(line) for line in wrapped(f"  {name:<10}", shown(text), width)]
+    return [Text(line) for line in wrapped(f"  {name:<9} ", shown(text), width)]
 
 
 def _lines(text: str, width: int | None) -> list[Text]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,19 +18,17 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.tune.analysis import hopeless_regions, importance
-from barograph.tune.autotune import autotuned, refits
+from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
-from barograph.tune.confirming import confirm
+from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.live_values import Latest
-from barograph.tune.options import OPTIONS, better_error, check_objectives, space_of, split_entries
+from barograph.tune.options import OPTIONS, better_error, check_positive, split_entries
 from barograph.tune.overview import best_of, best_trial, state_of, value_text
-from barograph.tune.refitting import refit
-from barograph.tune.studies import check_job, create_study, open_studies, open_study, study_root
+from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
-from barograph.tune.study_home import new_study_name
 from barograph.tune.trial import Trial, TrialState
 from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
-from barograph.tune.tuner import Tuner, stop_jobs
+from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -43,20 +40,12 @@ def start_typed(typed: Mapping[str, Any]) -> None:
     options, spec = _described(typed)
     if spec.algorithm:
         options, spec = autotuned(options, spec)
-    check_objectives(options)
     home = JobsHome()
-    name = options.get("name") or new_study_name(spec.title)
-    plan = TrialPlan(
-        name, spec, study_root(typed["to"] or ""), patterns=options.get("metric") or {},
-        summary=options.get("value") or "last", parallel=_given(options.get("parallel"), 1),
-        confirm=_given(options.get("confirm"), 0), directory=os.getcwd(),
-        packs=not options["cpus_given"] and can_be_packed(spec), refit=refits(options, spec))
+    study, plan = start_study(options, spec, home, to=typed["to"] or "",
+                              packs=not options["cpus_given"] and can_be_packed(spec))
     if options.get("seed") is not None and plan.parallel > 1:
         _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
              "which trials end decides what is tried next.")
-    space = space_of(options.get("vary", ()), options.get("constraint") or ())
-    check_job(plan, space, home)
-    study = create_study(plan, space, options, home)
     _follow(study, plan, home, as_json=typed["as_json"])
 
 
@@ -64,6 +53,7 @@ def resume_named(name: str, *, jobs: int | None, parallel: int | None, as_json: 
     """Continue a study, and follow it to its end."""
     from dataclasses import replace
 
+    check_positive("jobs", jobs)
     home = JobsHome()
     study = open_study(name, home)
     plan = TrialPlan.from_json(study.spec.details)
@@ -89,17 +79,16 @@ def show_named(name: str, *, as_json: bool) -> None:
 
 
 def stop_named(name: str) -> None:
-    """Stop a study, its running trials and the refit of its best one."""
+    """Stop a study, its running trials, and the jobs that repeat or refit its best ones."""
     home, printer = JobsHome(), Printer()
     study = open_study(name, home)
-    has_ended = bool(study.over) and not study.running
-    if not has_ended:
-        study.end()
-    stopped = stop_jobs(study, home, BY_USER)
-    if has_ended:
-        printer.line(f"{name} has already ended: {study.over}." + "".join(f" Stopping {job}." for job in stopped))
-        return
-    printer.line(f"Stopping {name} and {count(len(stopped), 'job')}. To continue later:  barograph tune resume {name}")
+    over = study.over
+    goes_on, stopped = stop_study(study, home, BY_USER)
+    if goes_on:
+        printer.line(f"Stopping {name} and {count(len(stopped), 'job')}. To continue later:  "
+                     f"barograph tune resume {name}")
+    else:
+        printer.line(f"{name} has already ended: {over}.")
 
 
 def list_all(*, as_json: bool) -> None:
@@ -165,8 +154,7 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
     try:
         with StudyView(study, plan, quiet=as_json) as view:
             tuner.run(seen=view.draw)
-        if not study.was_stopped:
-            _train_more(study, plan, home)
+        train_more(study, plan, home, say=_say)
     except KeyboardInterrupt:
         print(file=sys.stderr)
         _say_how_to_continue(plan.name)
@@ -180,22 +168,6 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         _print_end(study, plan, printer)
     if best_of(study) is None:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _train_more(study: Study, plan: TrialPlan, home: JobsHome) -> None:
-    """Repeat and refit the best trials of a study that is over."""
-    if plan.confirm and study.confirmation is None and (found := confirm(study, plan, home, say=_say)):
-        study.confirm(found)
-    if plan.refit and best_of(study) and study.refitted is None:
-        _refit(study, plan, home)
-
-
-def _refit(study: Study, plan: TrialPlan, home: JobsHome) -> None:
-    _say(f"refitting trial {study.best.number} on all rows (--no-refit skips this)")
-    try:
-        study.set_refitted(refit(study, plan, home))
-    except BarographError as error:  # the study has a result nevertheless
-        _say(f"{error} The model of the trial remains.")
 
 
 def _say_how_to_continue(name: str) -> None:
@@ -283,7 +255,3 @@ def _rows(study: Study) -> str:
     if study.refitted is None:
         return ""
     return f"; refitted on all {study.refitted.rows:,} rows" if study.refitted.rows else "; refitted on all rows"
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value

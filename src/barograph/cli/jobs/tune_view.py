@@ -45,7 +45,7 @@ class StudyView:
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._outage = ""
-        self._waiting: set[int] = set()
+        self._with_problem: set[int] = set()
         self._printed = {(trial.number, trial.state) for trial in study.trials if trial.state.is_over}
 
     def __enter__(self) -> Self:
@@ -74,10 +74,10 @@ class StudyView:
             if (trial.number, trial.state) not in self._printed:
                 self._printed.add((trial.number, trial.state))
                 print(f"barograph: {self._line(trial)}", file=sys.stderr, flush=True)
-        waiting = {number: job.progress.waiting for number, job in tuner.jobs.items() if job.progress.waiting}
-        for number in waiting.keys() - self._waiting:
-            print(f"barograph: trial {number} waits. {waiting[number]}", file=sys.stderr, flush=True)
-        self._waiting = set(waiting)
+        problems = {number: job.progress.problem for number, job in tuner.jobs.items() if job.progress.problem}
+        for number in problems.keys() - self._with_problem:
+            print(f"barograph: trial {number}: {problems[number]}", file=sys.stderr, flush=True)
+        self._with_problem = set(problems)
 
     def _line(self, trial: Trial) -> str:
         values = ", ".join(f"{name}={value_text(value)}" for name, value in trial.parameters.items())
@@ -155,6 +155,6 @@ def _table(rows: Sequence[_Row], metric: str, names: Sequence[str], width: int) 
 
 
 def _progress_text(progress: TrialProgress) -> str:
-    if progress.waiting:
-        return progress.waiting
+    if progress.problem:
+        return progress.problem
     return f"step {progress.step:,}, {count(progress.reports, 'value')}" if progress.step else ""

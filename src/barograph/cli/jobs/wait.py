@@ -42,7 +42,7 @@ def command(
     view = view_of(job, JobsHome())
     if model is not None:
         check_model_directory(Path(model))
-    report = follow(view, output=output, as_json=as_json)
+    report = follow(view, output=output, as_json=as_json, model=model or "")
     if model is not None and report.is_over:
         # That a job which failed has left none is no news.
         with contextlib.suppress(*([] if report.phase is Phase.FINISHED else [JobError])):

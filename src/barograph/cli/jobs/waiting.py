@@ -74,7 +74,7 @@ class Output:
 
 def follow(
     view: JobView, *, output: bool = True, as_json: bool = False, live: bool = True,
-    wait: Callable[[float], object] = time.sleep,
+    model: str = "", wait: Callable[[float], object] = time.sleep,
 ) -> JobReport:
     """Show a job until it ends, then its result; return its last report. Ctrl-C stops waiting, not the job.
 
@@ -83,6 +83,7 @@ def follow(
         output: Print the output of its script.
         as_json: Print only the last report, as JSON.
         live: Show its state in the bottom line of the terminal.
+        model: Where the caller copies its model to; "": nowhere.
         wait: Sleeps for some seconds.
     """
     shown = Output(view) if output and not as_json else None
@@ -102,7 +103,7 @@ def follow(
 
         Printer().json(report.to_json())
     else:
-        for text in closing_lines(report, view):
+        for text in closing_lines(report, view, model):
             print(_fitted(text), file=sys.stderr)
     return report
 
@@ -166,7 +167,7 @@ def bar(done: float) -> str:
     return f"[{'#' * filled}{'-' * (_BAR_CHARS - filled)}] {done:.0%}"
 
 
-def closing_lines(report: JobReport, view: JobView) -> list[str]:
+def closing_lines(report: JobReport, view: JobView, model: str = "") -> list[str]:
     """Return the result of a job in a few lines."""
     times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}" if report.trained_secs else (
         "never started")
@@ -182,7 +183,7 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
     if report.is_over and (files := _files(view)):
         lines.append(f"  files   {files}")
         if "model/" in files:
-            lines.append(f"  model   barograph wait {report.name} --model DIR copies it")
+            lines.append(f"  model   {model or f'barograph wait {report.name} --model DIR copies it'}")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from barograph.capture.recording import current, launched
 from barograph.errors import BarographError, SettingsError
 from barograph.experiments.recorded_run import recorded_run
+from barograph.jobs.algorithms.parameters import count_or_auto
 from barograph.jobs.algorithms.registry import CHANNELS, Algorithm, parameter_problems
 from barograph.jobs.algorithms.table_prediction import BadData
 from barograph.jobs.algorithms.tables import Reading, reading_of
@@ -28,6 +29,7 @@ class Options:
         target: Name of the target column; "": the usual one of the format.
         task: "auto", "regression" or "classification".
         validation_fraction: Part of the rows that is for validation, without a channel for it.
+        folds: Number of parts for cross-validation; 1: validation on one part; 0: it depends on the number of rows.
         seed: Seed of the split and of the library.
         reading: How CSV files are read.
         decimal: Decimal mark of numbers in CSV files: "auto", "." or ",".
@@ -38,6 +40,7 @@ class Options:
     target: str
     task: str
     validation_fraction: float
+    folds: int
     seed: int
     reading: Reading
     decimal: str
@@ -107,8 +110,8 @@ def options(algorithm: Algorithm, arguments: Sequence[str]) -> Options:
     if problems:
         raise SettingsError("\n".join(problems))
     target = values.get("target", "")
-    return Options(target, values.get("task", "classification"), fraction, values["seed"], reading_of(values, target),
-                   values.get("decimal", "auto"), parameters, values["refit"] == "yes")
+    return Options(target, values.get("task", "classification"), fraction, values.get("folds", 1), values["seed"],
+                   reading_of(values, target), values.get("decimal", "auto"), parameters, values["refit"] == "yes")
 
 
 def log(metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -189,4 +192,4 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_OPTION_TYPES = {"text": str, "choice": str, "int": int, "float": float}
+_OPTION_TYPES = {"text": str, "choice": str, "int": int, "count or auto": count_or_auto, "float": float}

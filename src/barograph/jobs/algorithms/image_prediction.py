@@ -116,10 +116,11 @@ def outputs(files: Sequence[str], probabilities: Any, classes: Sequence[str]) ->
 
 def main(arguments: Sequence[str]) -> None:
     """Predict the images of the command line."""
+    if not arguments or arguments[0].startswith("-"):
+        raise SystemExit("usage: python predict.py IMAGE_OR_FOLDER … > predictions.csv")
     files = [file for name in arguments for file in images_in(Path(name))]
     if not files:
-        raise SystemExit("usage: python predict.py IMAGE_OR_FOLDER … > predictions.csv" if not arguments else
-                         f"predict.py: no images in {', '.join(arguments)}.")
+        raise SystemExit(f"predict.py: no images in {', '.join(arguments)}.")
     folder = Path(__file__).resolve().parent
     model = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     try:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["float", "int", "choice", "text"]
+Kind = Literal["float", "int", "count or auto", "choice", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,23 @@ class Parameter:
     booster: str = ""
 
 
+def count_or_auto(text: str) -> int:
+    """Return a count of at least 1; 0 for "auto"."""
+    count = 0 if text == "auto" else int(text)
+    if count < 1 and text != "auto":
+        raise ValueError(f"{count} is less than 1")
+    return count
+
+
 OPTIONS = (
     Parameter("target", "", "text", summary="column to predict"),
     Parameter("task", "auto", "choice", choices=("auto", "regression", "classification"),
               summary="what to train; auto: by the type of the target"),
     Parameter("validation_fraction", 0.2, "float",
               summary="fraction of the rows kept for validation, if there is no validation channel"),
+    Parameter("folds", 1, "count or auto",
+              summary="parts of the rows for cross-validation; 1: validate on validation_fraction; auto: 5, or 1 "
+                      "for 2,000 rows and more"),
     Parameter("seed", 0, "int", summary="seed of the split and of the library"),
     Parameter("refit", "no", "choice", choices=("no", "yes"),
               summary="at the end, train the model again on the rows for training and those for validation"),

@@ -20,6 +20,7 @@ from barograph.jobs.algorithms.parameters import (
     OPTIONS,
     XGBOOST,
     Parameter,
+    count_or_auto,
 )
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json
 from barograph.processes.command import own_module
@@ -148,11 +149,11 @@ def _unmet(parameter: Parameter | None, value: str) -> str:
     if parameter.kind == "choice":
         known = (*parameter.choices, *parameter.untuned)
         return "" if value in known else " or ".join(known)
-    reads: Any = {"int": int, "float": float, "text": str}[parameter.kind]
+    reads: Any = {"int": int, "count or auto": count_or_auto, "float": float, "text": str}[parameter.kind]
     try:
         reads(value)
     except ValueError:
-        return {"int": "an integer", "float": "a number"}[parameter.kind]
+        return {"int": "an integer", "count or auto": "auto or at least 1", "float": "a number"}[parameter.kind]
     return ""
 
 

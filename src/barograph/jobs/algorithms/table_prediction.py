@@ -241,9 +241,13 @@ def label(value: float) -> str:
 
 def predict(folder: Path, model: Mapping[str, Any], matrix: Any) -> Any:
     """Return predictions, shape (rows,), or for classes their probabilities, shape (rows, classes)."""
-    raw = _EVALUATORS[model["algorithm"]](folder, model, matrix)
+    return shaped(_EVALUATORS[model["algorithm"]](folder, model, matrix), model)
+
+
+def shaped(raw: Any, model: Mapping[str, Any]) -> Any:
+    """Return predictions as `predict` does, from those of a library."""
     if model["task"] == "regression":
-        return raw.reshape(len(matrix))
+        return raw.reshape(len(raw))
     return np.column_stack([1 - raw, raw]) if raw.ndim == 1 else raw
 
 

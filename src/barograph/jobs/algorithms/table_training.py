@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from barograph.errors import SettingsError
 from barograph.jobs.algorithms import table_prediction
 from barograph.jobs.algorithms.columns import Target, describe, split, target_of, task_of
 from barograph.jobs.algorithms.contract import Folders, Options, folders, options, write_json
+from barograph.jobs.algorithms.folds import folds_of, mean_scores, number_of_folds
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import report, say, say_refitted, scores, versions
 from barograph.jobs.algorithms.table_prediction import BadData, counted
@@ -37,6 +39,10 @@ class Part:
     matrix: Any
     target: Any
 
+    def take(self, places: Any, name: str = "") -> Part:
+        """Return some of the rows, by their places."""
+        return Part(name or self.name, self.rows[places], self.matrix[places], self.target[places])
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -44,31 +50,32 @@ class Task:
 
     Attributes:
         model: Content of `model.json`, which the trainer completes.
-        parts: Train and validation, and test if there is such a channel.
+        parts: Name to part: "train", "validation" without cross-validation, "test" if there is such a channel.
+        folds: For cross-validation, the places in "train" of the rows to train on, and of those to validate on.
     """
 
     options: Options
     folders: Folders
     model: dict[str, Any]
-    parts: tuple[Part, ...]
+    parts: Mapping[str, Part]
     parameters: dict[str, str] = field(default_factory=dict)
+    folds: Sequence[tuple[Any, Any]] = ()
 
     @property
     def train(self) -> Part:
         """The rows for training."""
-        return self.parts[0]
+        return self.parts["train"]
 
     @property
     def validation(self) -> Part:
-        """The rows for validation."""
-        return self.parts[1]
+        """The rows for validation, without cross-validation."""
+        return self.parts["validation"]
 
     @property
-    def all_rows(self) -> Part:
-        """The rows for training and those for validation."""
-        both = self.parts[:2]
-        return Part("training and validation", *(np.concatenate([getattr(part, name) for part in both])
-                                                 for name in ("rows", "matrix", "target")))
+    def splits(self) -> Sequence[tuple[Part, Part]]:
+        """The rows to train and to validate on: of each fold, or the only ones."""
+        return [(self.train.take(fitted), self.train.take(validated, "validation"))
+                for fitted, validated in self.folds] or [(self.train, self.validation)]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -97,7 +104,11 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
     learned = target_of(train, target, task, given.decimal)
     rows = {"train": _rows_with_target("train", train, target, learned)}
     _expect_variety(train, target, learned)
-    if "validation" not in places.channels:
+    folds: list[tuple[Any, Any]] = []
+    if "validation" in places.channels:
+        if given.folds > 1:
+            raise SettingsError("With a validation channel there is no cross-validation: remove --folds.")
+    elif not (folds := _folds(learned, rows["train"], given)):
         rows = _split(train, learned, rows["train"], given)
     described, notes = describe(train, target, rows["train"], one_hot=one_hot, decimal=given.decimal)
     for note in (*train.notes, *notes):
@@ -110,39 +121,69 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
         "seed": given.seed, "versions": versions(algorithm.requires), "barograph": __version__,
     }
     matrix = table_prediction.features(train.columns, model, train.of)
-    parts = [Part(part, chosen + 1, matrix[chosen], learned.values[chosen]) for part, chosen in rows.items()]
-    parts += [_part_of_channel(channel, places.channels[channel], given, model, learned)
-              for channel in ("validation", "test") if channel in places.channels]
+    parts = {part: Part(part, chosen + 1, matrix[chosen], learned.values[chosen]) for part, chosen in rows.items()}
+    parts |= {channel: _part_of_channel(channel, places.channels[channel], given, model, learned)
+              for channel in ("validation", "test") if channel in places.channels}
     say(f"{counted(len(described), 'column')}; "
-        + ", ".join(f"{counted(len(part.rows), 'row')} for {part.name}" for part in parts))
-    return Task(given, places, model, tuple(parts), dict(given.parameters))
+        + ", ".join(f"{counted(len(part.rows), 'row')} for {part.name}" for part in parts.values())
+        + (f"; cross-validation with {len(folds)} folds" if folds else ""))
+    return Task(given, places, model, parts, dict(given.parameters), folds)
 
 
-def finish(task: Task, refit: Callable[[Part], object], **facts: Any) -> dict[str, dict[str, float]]:
+def finish(
+    task: Task, fit: Callable[[Part], object], of_folds: Sequence[Any] = (), **facts: Any
+) -> dict[str, dict[str, float]]:
     """Write `model.json`, `predict.py`, metrics and predictions, those of the model that the trainer saved.
 
     With the option `refit`, that model is then replaced by one that is trained on all rows; a test channel is predicted
-    with the latter.
+    with the latter. After a cross-validation, there is only the model that is trained on all rows.
 
     Returns:
         Metrics of each part.
 
     Args:
-        refit: Trains a model on other rows, with as many rounds or epochs as were best, and saves it.
+        fit: Trains a model on other rows, with as many rounds or epochs as were best, and saves it.
+        of_folds: After a cross-validation, the predictions for each fold, as from `table_prediction.predict`.
         facts: Added to `metrics.json`.
     """
-    model, metrics = task.model, {part.name: _scored(task, part) for part in task.parts[:2]}
-    if task.options.refit:
-        rows = task.all_rows
-        refit(rows)
-        model["refitted_rows"] = len(rows.target)
-        say_refitted(len(rows.target))
-    metrics |= {part.name: _scored(task, part) for part in task.parts[2:]}
+    model, parts = task.model, dict(task.parts)
+    if task.folds:
+        _fit_all(task, fit, parts["train"])
+        metrics = {"train": _scored(task, parts["train"])}
+        parts["validation"], metrics["validation"] = _cross_validated(task, of_folds)
+    else:
+        metrics = {name: _scored(task, parts[name]) for name in ("train", "validation")}
+        if task.options.refit:
+            _fit_all(task, fit, _joined([parts["train"], parts["validation"]]))
+    if "test" in parts:
+        metrics["test"] = _scored(task, parts["test"])
     write_json(task.folders.model / "model.json", model)
     shutil.copyfile(table_prediction.__file__, task.folders.model / "predict.py")
-    report(task.folders, metrics, {"task": model["task"], "target": model["target"],
-                                   "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
+    folds = {"folds": len(task.folds)} if task.folds else {}
+    report(task.folders, metrics, {"task": model["task"], "target": model["target"], **folds,
+                                   "rows": {name: len(part.rows) for name, part in parts.items()}, **facts})
     return metrics
+
+
+def _fit_all(task: Task, fit: Callable[[Part], object], rows: Part) -> None:
+    fit(rows)
+    task.model["refitted_rows"] = len(rows.target)
+    say_refitted(len(rows.target))
+
+
+def _cross_validated(task: Task, of_folds: Sequence[Any]) -> tuple[Part, dict[str, float]]:
+    """Return the validated rows of all folds, and the means of their metrics; write their predictions."""
+    places = np.concatenate([validated for _, validated in task.folds])
+    order = np.argsort(places)
+    together = task.train.take(places[order], "validation")
+    _write_predictions(task, together, np.concatenate(of_folds)[order])
+    targets = [task.train.target[validated] for _, validated in task.folds]
+    return together, mean_scores(targets, of_folds, task.classes)
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    return Part(parts[0].name, *(np.concatenate([getattr(part, name) for part in parts])
+                                 for name in ("rows", "matrix", "target")))
 
 
 def _scored(task: Task, part: Part) -> dict[str, float]:
@@ -151,6 +192,14 @@ def _scored(task: Task, part: Part) -> dict[str, float]:
     if part.name != "train":
         _write_predictions(task, part, predictions)
     return scores(part.target, predictions, task.classes)
+
+
+def _folds(learned: Target, rows: Any, given: Options) -> list[tuple[Any, Any]]:
+    """Return `Task.folds` for the rows with a target; empty without cross-validation."""
+    known = Target(learned.values[rows], learned.classes, learned.numbers)
+    count = number_of_folds(given.folds, known)
+    everything = np.arange(len(rows))
+    return [(np.setdiff1d(everything, fold), fold) for fold in folds_of(known, count, given.seed)] if count > 1 else []
 
 
 def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:

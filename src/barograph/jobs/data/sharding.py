@@ -6,6 +6,7 @@ import hashlib
 
 from barograph.jobs.data.channel import Channel, Mode
 from barograph.jobs.data.listing import DataListing, DataObject
+from barograph.watch.figures import count as counted
 
 
 def share_of(
@@ -58,8 +59,8 @@ def problems_of(channel: Channel, listing: DataListing, instances: int) -> list[
     if not objects:
         found.append(f"Channel {channel.name} has no files ({channel.source}).")
     elif channel.sharded and objects < instances:
-        found.append(f"Channel {channel.name} has {objects} object{'s' * (objects > 1)} for {instances} instances, so "
-                     f"{instances - objects} would get no data. Use at most {objects}, or remove :sharded "
+        found.append(f"Channel {channel.name} has {counted(objects, 'object')} for {instances} instances, so "
+                     f"{instances - objects} would get no data. Use {counted(objects, 'instance')}, or remove :sharded "
                      f"({channel.source}).")
     if objects and not listing.total_bytes and channel.mode is Mode.PIPE:
         found.append(f"Every object of channel {channel.name} is empty, so its pipes have no data ({channel.source}).")

@@ -119,5 +119,5 @@ def _nothing_there(channel: Channel, place: str, name: str, open_store: Callable
     level = store.level() if isinstance(store, Browsable) else None
     names = [*(f"{folder}/" for folder in level.folders), *level.objects] if level else []
     there = nearest(name, names) if name else nearest("", names)
-    return JobRefused(f"Channel {channel.name} does not exist: no object has this prefix. In {place}: {there} "
+    return JobRefused(f"Channel {channel.name} does not exist: no object of {place} has this prefix. {there} "
                       f"({channel.source})")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.errors import BarographError
 from barograph.jobs.spec import JobSpec
 
 ASKED = "asked-to-end"
-"""File that an engine creates in the directory of an instance to ask its agent to end: a signal is no notice then."""
+"""File that an engine creates in the directory of an instance to ask its agent to end: a signal is no notice then.
+
+It has the name of a machine if the instance there was given up from another one: it must store nothing more.
+"""
+_WEEK_SECS = 7 * 86_400.0
 INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
 """Environment variable that marks all processes of an instance: `JOB@OWNER/ATTEMPT-INDEX/`.
 
@@ -137,3 +143,15 @@ def is_elsewhere(handle: Handle) -> bool:
     """Return whether an instance runs on another machine that shares the directory of jobs."""
     here = socket.gethostname()
     return bool(handle.get("host", here) != here)
+
+
+def is_left_elsewhere(place: Path) -> bool:
+    """Return whether a directory is that of an instance on another machine that was given up and may not know it.
+
+    A machine that has not come back for a week is gone for good.
+    """
+    try:
+        host, asked_unix = (place / ASKED).read_text("utf-8"), (place / ASKED).stat().st_mtime
+    except OSError:
+        return False
+    return bool(host) and is_elsewhere({"host": host}) and time.time() - asked_unix < _WEEK_SECS

@@ -21,6 +21,7 @@ from barograph.jobs.engines.engine import (
     Handle,
     Order,
     is_elsewhere,
+    is_left_elsewhere,
 )
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
@@ -221,9 +222,10 @@ class LocalEngine:
                 os.kill(handle["pid"], signal.SIGTERM)
 
     def kill(self, handle: Handle) -> None:
-        """See `Engine.kill`. An instance on another machine can only be asked to end."""
+        """See `Engine.kill`. An instance on another machine ends itself once it sees that it was given up."""
         if is_elsewhere(handle):
-            self.ask_to_end(handle)
+            with contextlib.suppress(OSError):
+                (Path(handle["work"]) / ASKED).write_text(handle["host"], "utf-8")
             return
         if not self.is_gone(handle):
             kill_unmarked_below(handle["pid"], INSTANCE_VARIABLE)
@@ -243,12 +245,16 @@ class LocalEngine:
 
     def keep(self, job: str) -> None:
         """See `Engine.keep`."""
-        if self._home.work(job).exists():
+        work = self._home.work(job)
+        if work.exists():
             kill_marked(INSTANCE_VARIABLE, f"{self._home.unique(job)}/")
-            _unmount(self._home.work(job))
-            for limits in self._home.work(job).glob("*/limits"):
-                clean_up(limits)
-            shutil.rmtree(self._home.work(job), ignore_errors=True)
+            _unmount(work)
+            for place in work.iterdir():
+                if not is_left_elsewhere(place):
+                    clean_up(place / "limits")
+                    shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):  # an instance on another machine has yet to see that it must end
+                work.rmdir()
 
     def take_over(self, kept: str, job: str) -> None:
         """See `Engine.take_over`."""

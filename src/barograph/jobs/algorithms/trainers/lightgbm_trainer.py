@@ -19,9 +19,10 @@ import numpy as np
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.boosting import objective_of, rounds_of
 from barograph.jobs.algorithms.checkpoints import Checkpoints
-from barograph.jobs.algorithms.contract import run_trainer
+from barograph.jobs.algorithms.contract import log, run_trainer
 from barograph.jobs.algorithms.parameters import LIGHTGBM
 from barograph.jobs.algorithms.results import say
+from barograph.jobs.algorithms.table_prediction import shaped
 from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
 ROUNDS = ("num_iterations", "num_boost_round", "num_round", "num_rounds", "n_estimators", "n_iter", "num_iteration",
@@ -45,15 +46,40 @@ def train(arguments: Sequence[str]) -> None:
                                 categorical_feature=categories)
 
     data = dataset(task.train)
-    validation = lightgbm.Dataset(task.validation.matrix, task.validation.target, reference=data)
-    with Checkpoints() as checkpoints:
-        booster = _boosted(parameters, data, validation, rounds, stop_after, checkpoints)
-    best = booster.best_iteration if stop_after and booster.best_iteration > 0 else booster.current_iteration()
+    file, of_folds = task.folders.model / "model.txt", list[Any]()
+
+    def fit(part: Part) -> None:
+        rows = dataset(part)
+        lightgbm.train(parameters, rows, best, valid_sets=[rows], valid_names=["train"]).save_model(file)
+
+    if task.folds:
+        best, of_folds = _cross_validated(task, parameters, data, rounds, stop_after)
+    else:
+        validation = lightgbm.Dataset(task.validation.matrix, task.validation.target, reference=data)
+        with Checkpoints() as checkpoints:
+            booster = _boosted(parameters, data, validation, rounds, stop_after, checkpoints)
+        best = booster.best_iteration if stop_after and booster.best_iteration > 0 else booster.current_iteration()
+        booster.save_model(file, num_iteration=best)
     if stop_after:
         say(f"Best round: {best - 1}.")
-    file = task.folders.model / "model.txt"
-    booster.save_model(file, num_iteration=best)
-    finish(task, lambda part: lightgbm.train(parameters, dataset(part), best).save_model(file), rounds=best)
+    finish(task, fit, of_folds, rounds=best)
+
+
+def _cross_validated(
+    task: Task, parameters: Mapping[str, Any], data: Any, rounds: int, stop_after: int
+) -> tuple[int, list[Any]]:
+    """Return the best number of rounds by the mean metric of all folds, and the predictions for each fold."""
+    stopping = _Stopping(stop_after)
+    callbacks = [lightgbm.log_evaluation(max(1, rounds // 20)), _record_means]
+    found = lightgbm.cv(parameters, data, rounds, folds=task.folds, return_cvbooster=True,
+                        callbacks=[*callbacks, stopping] if stop_after else callbacks)["cvbooster"]
+    best = stopping.best_iteration + 1 if stop_after else found.boosters[0].current_iteration()
+    return best, [shaped(booster.predict(task.train.matrix[validated], num_iteration=best), task.model)
+                  for booster, (_, validated) in zip(found.boosters, task.folds, strict=True)]
+
+
+def _record_means(env: Any) -> None:
+    log({f"validation.{metric}": value for _, metric, value, *_ in env.evaluation_result_list}, env.iteration)
 
 
 def _boosted(

@@ -36,10 +36,16 @@ def train(arguments: Sequence[str]) -> None:
         np.savez(task.folders.model / "model.npz", weight0=np.atleast_2d(model.coef_).T,
                  bias0=np.atleast_1d(model.intercept_))
 
-    fit(task.train)
+    of_folds = []
+    for part, validation in task.splits if task.folds else ():
+        with fitted(kind):
+            model.fit(part.matrix, part.target)
+        of_folds.append((model.predict_proba if task.classes else model.predict)(validation.matrix))
+    if not task.folds:
+        fit(task.train)
     task.model.update(activation="identity", target_mean=0.0, target_scale=1.0,
                       output=("softmax" if len(task.classes) > 2 else "logistic") if task.classes else "identity")
-    metrics = finish(task, fit)
+    metrics = finish(task, fit, of_folds)
     log_step(metrics["train"]["loss"], metrics["validation"]["loss"])
 
 

@@ -11,8 +11,10 @@ validation loss; the weights of the best epoch are in `model.npz`, which `predic
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,8 @@ from barograph.errors import SettingsError
 from barograph.jobs.algorithms.checkpoints import Checkpoints
 from barograph.jobs.algorithms.contract import log, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
-from barograph.jobs.algorithms.results import say, scores
+from barograph.jobs.algorithms.folds import mean_scores
+from barograph.jobs.algorithms.results import say
 from barograph.jobs.algorithms.table_prediction import counted
 from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
@@ -40,22 +43,27 @@ def train(arguments: Sequence[str]) -> None:
         task.parameters["hidden_layer_sizes"] = f"({sizes},)"
     kind: Any = MLPClassifier if task.classes else MLPRegressor
     given = {"random_state": task.options.seed, **task.parameters}
-    model = estimator(kind, given)
-    if model.solver == "lbfgs" or model.early_stopping:
+    splits = task.splits
+    models = [estimator(kind, given) for _ in splits]
+    if models[0].solver == "lbfgs" or models[0].early_stopping:
         raise SettingsError("This trainer trains epoch by epoch: use solver adam or sgd, and not early_stopping, which "
                             "it does itself after n_iter_no_change epochs.")
-    with Checkpoints() as checkpoints:
-        best_epoch, losses, weights = _best_epoch(task, model, kind, checkpoints)
-    task.model.update(activation=model.activation, output=model.out_activation_)
-    _save(task, task.train, weights)
+    with Checkpoints({} if task.folds else os.environ) as checkpoints:
+        best_epoch, losses, weights = _best_epoch(task, splits, models, checkpoints)
+    task.model.update(activation=models[0].activation, output=models[0].out_activation_)
+    if not task.folds:
+        _save(task, task.train, weights[0])
 
-    def refit(part: Part) -> None:
+    def fit(part: Part) -> None:
         again = estimator(kind, given)
         for epoch in range(best_epoch):
-            _train_epoch(task, again, kind, part, is_first=not epoch)
+            _train_epoch(task, again, part, is_first=not epoch)
         _save(task, part, (again.coefs_, again.intercepts_))
 
-    finish(task, refit, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
+    for model, best in zip(models, weights, strict=True):
+        model.coefs_, model.intercepts_ = best
+    of_folds = _predictions(task, splits, models) if task.folds else ()
+    finish(task, fit, of_folds, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
 
 
 def _save(task: Task, part: Part, weights: Weights) -> None:
@@ -78,8 +86,8 @@ def _target_of(task: Task, part: Part) -> Any:
     return part.target.astype(int) if task.classes else (part.target - mean) / scale
 
 
-def _train_epoch(task: Task, model: Any, kind: Any, part: Part, *, is_first: bool) -> None:
-    with fitted(kind):
+def _train_epoch(task: Task, model: Any, part: Part, *, is_first: bool) -> None:
+    with fitted(type(model)):
         model.partial_fit(part.matrix, _target_of(task, part), **_classes(task) if is_first else {})
 
 
@@ -89,37 +97,52 @@ def _classes(task: Task) -> dict[str, Any]:
 
 
 def _best_epoch(
-    task: Task, model: Any, kind: Any, checkpoints: Checkpoints
-) -> tuple[int, list[float], Weights]:
-    """Train until the validation loss gets no better; return the best epoch, from 1, all losses and its weights."""
-    mean, scale = _mean_and_scale(task, task.train)
+    task: Task, splits: Sequence[tuple[Part, Part]], models: Sequence[Any], checkpoints: Checkpoints
+) -> tuple[int, list[float], list[Weights]]:
+    """Train until the mean validation loss gets no better.
+
+    Returns:
+        The best epoch, from 1, all losses, and the weights of each model in the best epoch.
+    """
+    scale, first = _mean_and_scale(task, task.train)[1], models[0]
     best, best_epoch, stalled = math.inf, 0, 0
     losses: list[float] = []
-    weights: Weights = ([], [])
+    weights: list[Weights] = []
     if (saved := checkpoints.load()) is not None:
         facts, arrays = saved
         best, best_epoch, stalled, losses = (facts[name] for name in ("best", "best_epoch", "stalled", "losses"))
         best = math.inf if best is None else best
-        weights = _restored(model, task.train.matrix, _target_of(task, task.train), _classes(task), facts, arrays)
+        weights = [_restored(first, task.train.matrix, _target_of(task, task.train), _classes(task), facts, arrays)]
         say(f"Resumed after {counted(len(losses), 'epoch')}.")
-    while len(losses) < model.max_iter and stalled < model.n_iter_no_change:
-        _train_epoch(task, model, kind, task.train, is_first=not losses)
-        losses.append(float(model.loss_))
-        predicted = (model.predict_proba if task.classes else model.predict)(task.validation.matrix)
-        loss = scores(task.validation.target, predicted * scale + mean, task.classes)["loss"]
+    while len(losses) < first.max_iter and stalled < first.n_iter_no_change:
+        for model, (part, _) in zip(models, splits, strict=True):
+            _train_epoch(task, model, part, is_first=not losses)
+        losses.append(fmean(float(model.loss_) for model in models))
+        loss = mean_scores([validation.target for _, validation in splits], _predictions(task, splits, models),
+                           task.classes)["loss"]
         log({"epoch_loss": losses[-1], "validation_loss": loss})
         say(f"epoch {len(losses)}: loss {losses[-1]:.4g}, validation loss {loss:.4g}")
-        stalled = 0 if loss < best - model.tol * scale else stalled + 1
+        stalled = 0 if loss < best - first.tol * scale else stalled + 1
         if loss < best:
             best, best_epoch = loss, len(losses)
-            weights = ([item.copy() for item in model.coefs_], [item.copy() for item in model.intercepts_])
+            weights = [([item.copy() for item in model.coefs_], [item.copy() for item in model.intercepts_])
+                       for model in models]
         if checkpoints.due:
             facts = {"best": best if best_epoch else None, "best_epoch": best_epoch, "stalled": stalled,
                      "losses": losses}
-            checkpoints.save({**facts, **_numbers(model)}, _arrays(model, weights))
+            checkpoints.save({**facts, **_numbers(first)}, _arrays(first, weights[0] if weights else ([], [])))
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower learning_rate_init.")
     return best_epoch, losses, weights
+
+
+def _predictions(task: Task, splits: Sequence[tuple[Part, Part]], models: Sequence[Any]) -> list[Any]:
+    """Return what each model predicts for its rows for validation."""
+    found = []
+    for model, (part, validation) in zip(models, splits, strict=True):
+        mean, scale = _mean_and_scale(task, part)
+        found.append((model.predict_proba if task.classes else model.predict)(validation.matrix) * scale + mean)
+    return found
 
 
 def _numbers(model: Any) -> dict[str, Any]:

@@ -22,10 +22,11 @@ import xgboost
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.boosting import objective_of, rounds_of
 from barograph.jobs.algorithms.checkpoints import Checkpoints
-from barograph.jobs.algorithms.contract import options, run_trainer
+from barograph.jobs.algorithms.contract import log, options, run_trainer
 from barograph.jobs.algorithms.parameters import XGBOOST
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import say
+from barograph.jobs.algorithms.table_prediction import shaped
 from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
 ROUNDS = ("num_boost_round", "num_round", "n_estimators")
@@ -43,18 +44,27 @@ def train(arguments: Sequence[str]) -> None:
     task = prepare("xgboost", arguments, one_hot=is_linear(arguments))
     rounds, stop_after = rounds_of(task.parameters, ROUNDS)
     parameters = parameters_of(task, {"seed": task.options.seed})
-    data = {part.name: _matrix(task, part) for part in task.parts[:2]}
-    _expect_known(parameters, data["train"])
-    with Checkpoints() as checkpoints:
-        booster = _boosted(parameters, data, rounds, stop_after, checkpoints)
+    data = _matrix(task, task.train)
+    _expect_known(parameters, data)
+    file, of_folds = task.folders.model / "model.ubj", list[Any]()
+
+    def fit(part: Part) -> None:
+        matrix = _matrix(task, part)
+        xgboost.train(dict(parameters), matrix, rounds, evals=[(matrix, "train")], verbose_eval=False).save_model(file)
+
+    if task.folds:
+        rounds, of_folds = cross_validated(task, parameters, rounds, stop_after)
+    else:
+        with Checkpoints() as checkpoints:
+            booster = _boosted(parameters, {"train": data, "validation": _matrix(task, task.validation)}, rounds,
+                               stop_after, checkpoints)
+        if stop_after:
+            rounds = booster.best_iteration + 1
+            booster = first_rounds(booster, rounds, parameters, data)
+        booster.save_model(file)
     if stop_after:
-        rounds = booster.best_iteration + 1
         say(f"Best round: {rounds - 1}.")
-        booster = first_rounds(booster, rounds, parameters, data["train"])
-    file = task.folders.model / "model.ubj"
-    booster.save_model(file)
-    finish(task, lambda part: xgboost.train(dict(parameters), _matrix(task, part), rounds).save_model(file),
-           rounds=rounds)
+    finish(task, fit, of_folds, rounds=rounds)
 
 
 def is_linear(arguments: Sequence[str]) -> bool:
@@ -68,6 +78,18 @@ def parameters_of(task: Task, general: Mapping[str, Any]) -> dict[str, Any]:
     # Its default for a linear model, "shotgun", gives other weights each time.
     linear = {"updater": "coord_descent"} if task.parameters.get("booster") == LINEAR else {}
     return {**general, **objective, **linear, **task.parameters}
+
+
+def cross_validated(
+    task: Task, parameters: Mapping[str, Any], rounds: int, stop_after: int
+) -> tuple[int, list[Any]]:
+    """Return the best number of rounds by the mean metric of all folds, and the predictions for each fold."""
+    stopping = [xgboost.callback.EarlyStopping(rounds=stop_after)] if stop_after else []
+    folds = _Folds(task)
+    monitor = xgboost.callback.EvaluationMonitor(period=max(1, rounds // 20))
+    xgboost.cv(dict(parameters), _matrix(task, task.train), rounds, folds=list(task.folds), as_pandas=False,
+               callbacks=[monitor, *stopping, folds])
+    return folds.rounds, folds.predictions
 
 
 def first_rounds(booster: Any, rounds: int, parameters: Mapping[str, Any], data: Any) -> Any:
@@ -95,6 +117,24 @@ def _boosted(
         {**parameters, "seed": int(parameters["seed"]) + done}, data["train"], rounds - done,
         evals=[(data["train"], "train"), (data["validation"], "validation")], verbose_eval=max(1, rounds // 20),
         callbacks=[*([stopping] if stopping else []), _Saving(checkpoints, stopping)], xgb_model=start)
+
+
+class _Folds(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
+    """Records the means of a cross-validation, and keeps the predictions after its best round: the last without early
+    stopping, whose callback comes before."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self._task = task
+        self.rounds = 0
+        self.predictions: list[Any] = []
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        log({f"validation.{name}": values[-1][0] for name, values in evals_log["test"].items()}, epoch)
+        if model.attr("best_iteration") in (None, str(epoch)):
+            self.rounds = epoch + 1
+            self.predictions = [shaped(fold.bst.predict(fold.dtest), self._task.model) for fold in model.cvfolds]
+        return False
 
 
 class _Saving(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
