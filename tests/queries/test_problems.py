@@ -68,6 +68,15 @@ def test_a_dead_layer_is_one_problem_with_one_remedy_and_its_consequences() -> N
     assert problem.findings[0].code == "A101"
 
 
+def test_the_origin_of_nan_is_no_consequence_of_it() -> None:
+    (problem,) = problems_of([
+        finding("N101", Suspicion(Cause.LOG_OF_ZERO, 0.9), opened=3),
+        finding("N102", Suspicion(Cause.LOG_OF_ZERO, 0.8), opened=3), finding("L105", opened=4),
+    ])
+    assert [item.code for item in problem.findings] == ["N101", "N102", "L105"]
+    assert problem.consequences == (problem.findings[2].rule,)
+
+
 def test_a_dead_network_is_never_called_overfitting() -> None:
     certain = replace(DEAD[5], causes=(Suspicion(Cause.OVERFITTING, 0.9),))
 

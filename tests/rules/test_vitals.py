@@ -88,7 +88,7 @@ def test_an_error_that_is_not_known_is_told_as_it_is() -> None:
     (symptom,) = symptoms(ScriptError(), [failed("KeyError: 'lr'")])
 
     assert symptom.causes[0].why == "the script ended with KeyError: 'lr'"
-    assert symptom.remedy.startswith("Fix the error in the script.")
+    assert symptom.remedy.startswith("Start at the last line of your own code")
 
 
 def test_ctrl_c_is_no_error() -> None:

@@ -235,7 +235,7 @@ def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
 
     lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
 
-    assert lines[6] == "            leads to: loss-not-decreasing and 3 more"
+    assert lines[6] == "            leads to: loss not decreasing and 3 more"
 
 
 def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it() -> None:

@@ -35,7 +35,7 @@ _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 """All control characters except the line break, which starts a new line within a cell."""
 _INDENT = 2
 _GAP = 3
-_PROSE = 40
+_PROSE = 24
 _MOST_NAMED = 3
 _NOTEBOOK_WIDTH = 120
 _in_notebook: ContextVar[bool] = ContextVar("in_notebook", default=False)

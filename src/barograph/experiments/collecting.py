@@ -13,6 +13,7 @@ from barograph.experiments.artifacts import ARTIFACTS, SCHEME, kept_before, plac
 from barograph.experiments.catalog import UNDO_DAYS, Catalog
 from barograph.experiments.run_entries import GONE
 from barograph.experiments.schema import ITEMS, LINKS
+from barograph.runs.state.process import may_run
 from barograph.store.base import ObjectInfo
 from barograph.store.files import FileStore
 
@@ -84,7 +85,8 @@ def collect(catalog: Catalog, found: Collection) -> tuple[int, int]:
     finish writing is removed, too.
     """
     if isinstance(catalog.store, FileStore):
-        catalog.store.remove_unfinished([ARTIFACTS], older_than_secs=time.time() - found.before_unix, of_ended=True)
+        catalog.store.remove_unfinished([ARTIFACTS], older_than_secs=time.time() - found.before_unix,
+                                        is_running=may_run)
     return remove(catalog.store, [item.name for item in found.unwanted], found.before_unix)
 
 

@@ -25,7 +25,7 @@ from barograph.jobs.job_log import SPEC
 from barograph.jobs.submission import read_submission
 from barograph.runs.format.layout import JOB, JOURNAL, MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
-from barograph.runs.state.process import Process, is_alive, process_now, this_process
+from barograph.runs.state.process import Process, is_alive, may_run, this_process
 from barograph.store.base import Store
 from barograph.store.failures import NO_BUCKET
 from barograph.store.files import FileStore
@@ -183,7 +183,7 @@ def _probes(home: JobsHome) -> list[Path]:
 def _abandoned(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     """Return the files with a process number in their names, if that process has ended."""
     return [path for path in folder.glob(".*") if (found := pattern.fullmatch(path.name))
-            and is_alive(process_now(int(found[1]))) is False]
+            and not may_run(int(found[1]))]
 
 
 def _note(file: Path) -> dict[str, Any]:

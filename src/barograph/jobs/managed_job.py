@@ -31,6 +31,7 @@ from barograph.runs.format.layout import (
     WORKERS,
 )
 from barograph.runs.format.metadata import unsealed
+from barograph.runs.state.process import may_run
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
@@ -293,7 +294,7 @@ class ManagedJob:
             # Artifacts lie beside the runs. Looking through them takes time, so only where an instance did not finish.
             root = root_of(self._store)
             if isinstance(root, FileStore) and (self._state.attempt or self._state.phase is not Phase.FINISHED):
-                root.remove_unfinished([ARTIFACTS], older_than_secs=_OLD_SECS, of_ended=True)
+                root.remove_unfinished([ARTIFACTS], older_than_secs=_OLD_SECS, is_running=may_run)
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])

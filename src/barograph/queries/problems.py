@@ -280,7 +280,7 @@ def _problem_of(group: _Group) -> Problem:
         since_step=group.jump.step if group.jump else min(item.since_step for item in group.direct),
         evidence=_evidence(group, lead), remedy=_remedy(group, lead), findings=members,
         consequences=tuple(dict.fromkeys(item.rule for item in sorted(members[1:], key=_by_opening)
-                                         if item.rule != lead.rule)),
+                                         if item.rule != lead.rule and item.code not in _ORIGINS)),
     )
 
 
@@ -318,6 +318,8 @@ def _remedy(group: _Group, lead: Finding) -> Remedy:
     return remedy_of(group.cause.cause, tidy(own or group.cause.remedy or lead.remedy))
 
 
+_ORIGINS = ("N102",)
+"""Rules that find where something began, which is not a consequence of it."""
 _TO_FIND_OUT = {
     "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
     "N102": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",

@@ -126,6 +126,16 @@ def cause_in_words(cause: str) -> str:
     return title if title.split()[0] in ("ReLU",) else title[0].lower() + title[1:]
 
 
+def rule_in_words(rule: str) -> str:
+    """Return the name of a rule as words.
+
+    Example:
+        >>> rule_in_words("dead-relu")
+        'dead ReLU'
+    """
+    return " ".join("ReLU" if word == "relu" else word for word in rule.split("-"))
+
+
 def first_clause(message: str) -> str:
     """Return the first clause of a message, shortened if it is long.
 

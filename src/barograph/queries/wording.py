@@ -11,6 +11,7 @@ from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluate
 from barograph.model.one_line import shown
 from barograph.model.step import named
 from barograph.queries.problems import Problem
+from barograph.queries.titles import rule_in_words
 from barograph.rules.words import number, sentence
 
 
@@ -127,7 +128,7 @@ def problem_rest(problem: Problem, *, evidence: int = 1) -> list[tuple[Part, str
     if problem.state is not FindingState.CLOSED:
         lines.append((Part.REMEDY, f"{remedy_label(problem)}: {shown(problem.remedy.text)}"))
     if problem.consequences:
-        lines.append((Part.CONSEQUENCES, f"leads to: {', '.join(problem.consequences)}"))
+        lines.append((Part.CONSEQUENCES, f"leads to: {', '.join(map(rule_in_words, problem.consequences))}"))
     return lines
 
 

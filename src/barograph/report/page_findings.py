@@ -10,6 +10,7 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.queries.causes import causes_in_order
 from barograph.queries.problems import Problem
+from barograph.queries.titles import rule_in_words
 from barograph.queries.wording import after_colon, evidence_text, not_evaluated_lines, remedy_label, since, when, where
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
@@ -128,13 +129,14 @@ def problem_article(problem: Problem) -> Markup:
     """Return a problem: description, start, evidence, fix and consequences."""
     gone = problem.state is FindingState.CLOSED
     level = severity_class(problem.severity.value)
+    consequences = ", ".join(map(rule_in_words, problem.consequences))
     return element(
         "article",
         element("h3", element("span", problem.severity.value, class_=f"badge {level}"), f" {problem.title}"),
         element("p", since(problem).strip(" ()"), class_="note"),
         [element("p", line) for line in problem.evidence],
         None if gone else element("p", element("b", f"{sentence(remedy_label(problem))}: "), problem.remedy.text),
-        element("p", element("b", "Leads to: "), ", ".join(problem.consequences)) if problem.consequences else None,
+        element("p", element("b", "Leads to: "), consequences) if consequences else None,
         class_=f"{level}{' gone' if gone else ''}",
     )
 

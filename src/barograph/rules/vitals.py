@@ -99,7 +99,7 @@ class ScriptError(Rule):
             yield Symptom(
                 message=f"The script ended with an error after step {view.step.number}: {text}",
                 remedy=known.remedy if known is not None else
-                "Fix the error in the script. barograph show RUN --output prints the traceback.",
+                "Start at the last line of your own code in the traceback (barograph show RUN --output).",
                 evidence=(Evidence(key, view.step.number, "failed", 1.0, 0.0, text),),
                 subject=text[:_SUBJECT_LENGTH], causes=tuple(causes),
             )

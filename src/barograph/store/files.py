@@ -8,7 +8,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -106,14 +106,15 @@ class FileStore:
             self._place(name, make=False).unlink(missing_ok=True)
 
     def remove_unfinished(
-        self, folders: Sequence[str], *, older_than_secs: float = 0.0, of_ended: bool = False
+        self, folders: Sequence[str], *, older_than_secs: float = 0.0,
+        is_running: Callable[[int], bool] = lambda pid: False,
     ) -> int:
         """Remove the unfinished files of killed processes; return their number. Nobody may be writing there.
 
         Args:
             folders: Folders of the store.
             older_than_secs: Keep files written within this time, which another process may still be writing.
-            of_ended: Keep files of processes that run on this machine; others may be writing there.
+            is_running: Whether a process of that ID may be running; its files stay.
         """
         removed = 0
         with self._mapped("delete", ", ".join(folders[:1])):
@@ -121,7 +122,7 @@ class FileStore:
                 for path in (self._root / folder).rglob("*#*"):
                     if (found := _UNFINISHED.search(path.name)) and path.is_file() \
                             and time.time() - path.stat().st_mtime >= older_than_secs \
-                            and not (of_ended and _runs(int(found[1]) // _RANDOM_NUMBERS)):
+                            and not is_running(int(found[1]) // _RANDOM_NUMBERS):
                         path.unlink(missing_ok=True)
                         removed += 1
         return removed
@@ -196,18 +197,6 @@ def _unfinished(path: Path) -> Iterator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def _runs(pid: int) -> bool:
-    if os.name == "nt":  # there the signal would end it
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass  # it runs, and belongs to another user
-    return True
 
 
 def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[ObjectInfo]:

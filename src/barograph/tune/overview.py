@@ -1,4 +1,4 @@
-"""Everything that a study found, as data for the terminal, the web UI, notebooks and reports to render."""
+"""Results of a study as data, for the terminal, the web UI, notebooks and reports."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class HopelessPart:
 
 @dataclass(frozen=True, slots=True)
 class StudyOverview:
-    """A study: what it searches, its trials, and what it found.
+    """A study with its trials and results.
 
     Attributes:
         name: Its name.

@@ -48,7 +48,7 @@ class RunningTrial:
             return bool(self._study.report(self.trial, step, value))
 
     def stop(self, reason: str) -> None:
-        """Stop the trial because it is hopeless: its loss diverged, for example."""
+        """Stop the trial for a reason such as a diverged loss."""
         with self._noted():
             self._study.stop(self.trial, reason)
 

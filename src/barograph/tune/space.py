@@ -59,7 +59,7 @@ class Parameter:
     condition: Condition | None = None
 
     def applies(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the parameter applies beside the values of those before it."""
+        """Return whether the parameter applies, given the values of earlier ones."""
         return self.condition is None or values.get(self.condition.parameter) in self.condition.values
 
     def __str__(self) -> str:

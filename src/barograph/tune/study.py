@@ -1,7 +1,7 @@
 """A study: the search for the best values of parameters, trial by trial.
 
-Its state is a sequence of numbered, immutable events in a store. Each is written before what it says takes effect, and
-only one process can write a number. So a process that is killed loses nothing, and a study may have several processes.
+Its state is a log of numbered, immutable events in a store. An event is written before it takes effect, and only one
+process can write a number, so a killed process loses nothing, and several processes can share a study.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Study:
     """A search for the best values of parameters. Use `Study.create` or `Study.open`.
 
     Args:
-        spec: What it looks for.
-        log: Its events; None: it lives in memory.
-        live: The latest values of its running trials; None: those of this process only.
-        heritage: What it starts from.
-        clock: The time.
+        spec: Specification.
+        log: Event log; None for a study in memory.
+        live: Latest values of running trials; None: those of this process only.
+        heritage: Trials of earlier studies to start from.
+        clock: Clock.
 
     Example:
         >>> study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="random", seed=1, trials=3)
@@ -165,7 +165,7 @@ class Study:
         """Return the study at a place, to read or to continue it.
 
         Raises:
-            UnknownStudy: There is none.
+            UnknownStudy: There is no study.
             TuneError: Its first file is damaged.
             StoreError: The store is unreachable.
         """
@@ -184,12 +184,12 @@ class Study:
 
     @property
     def trials(self) -> Sequence[Trial]:
-        """All trials, by number. They change as the study goes on."""
+        """All trials, by number."""
         return self._history.trials
 
     @property
     def running(self) -> list[Trial]:
-        """Unfinished trials: those that run, and those whose process was killed."""
+        """Trials that have not ended: running ones, and those whose process was killed."""
         return list(self._history.running.values())
 
     @property
@@ -219,7 +219,7 @@ class Study:
 
     @property
     def secs(self) -> float:
-        """Time that processes have spent with the study; no change of the clock counts."""
+        """Time that processes have spent on the study, by a monotonic clock."""
         return self._secs + self._clock.monotonic() - self._mark
 
     @property

@@ -38,7 +38,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the parameters of a trial come from.
+    """Origin of the parameters of a trial.
 
     Attributes:
         proposer: What proposed them: "start" (fills the space evenly), "gp", "tpe", "cma-es", "random", "grid",
@@ -60,9 +60,9 @@ class Trial:
 
     Attributes:
         number: From 0.
-        parameters: Name to value, of those that apply.
-        origin: Where they come from.
-        state: What it is doing.
+        parameters: Name to value, of parameters that apply.
+        origin: What proposed the parameters.
+        state: State.
         values: One for each objective; empty if it has none.
         reason: Why it was stopped or failed, one sentence.
         cause: Who stopped it; None if it was not stopped.

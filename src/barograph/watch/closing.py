@@ -10,6 +10,7 @@ from barograph.model.capsule import ANOTHER_WORKER
 from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
+from barograph.queries.titles import rule_in_words
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
 from barograph.runs.state.control import STOP
 from barograph.watch.figures import count
@@ -85,7 +86,7 @@ def _problem(problem: Problem, width: int | None, *, brief: bool = False, conseq
         if kind is Part.REMEDY or (kind is Part.EVIDENCE and not brief):
             lines += wrapped(_LABEL_OF_NONE, text, width)
         elif kind is Part.CONSEQUENCES and consequences and not brief:
-            lines.append(_consequences(problem.consequences, width))
+            lines.append(_consequences([rule_in_words(rule) for rule in problem.consequences], width))
     return lines
 
 

@@ -64,6 +64,11 @@ def is_alive(process: Process) -> bool | None:
     return state not in ("Z", "X") and process.started_ticks in (0, started_ticks)
 
 
+def may_run(pid: int) -> bool:
+    """Return whether a process with that number may be running on this machine."""
+    return is_alive(process_now(pid)) is not False
+
+
 def process_of(worker: Worker) -> Process:
     """Return the process of a worker."""
     return Process(worker.pid, worker.host, worker.boot_id, worker.started_ticks)

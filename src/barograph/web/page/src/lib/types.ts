@@ -801,7 +801,7 @@ export type Studies = {
   problems: string[];
 };
 
-/** A study: what it searches, its trials, and what it found. */
+/** A study with its trials and results. */
 export type Study = {
   name: string;
   state: string;
