@@ -13,10 +13,12 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.errors import BarographError, UnknownName
+from barograph.errors import BarographError, RunError, StoreError, UnknownName
 from barograph.jobs.home import JobsHome
+from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
+from barograph.store.urls import store_from_url
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
@@ -243,12 +245,20 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
 
 def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
     use = best_trial(study, best)
+    job = study.refitted.job if study.refitted else best.job
     return [
         ("command", use.command),
         ("rerun", use.rerun),
-        ("model", f"{use.model} copies it{_rows(study)}"),
+        *([("model", f"{use.model} copies it{_rows(study)}")] if _left_model(plan.url_of(job)) else []),
         ("run", plan.url_of(best.job).removeprefix("file://")),
     ]
+
+
+def _left_model(url: str) -> bool:
+    try:
+        return has_model(store_from_url(url))
+    except (StoreError, RunError):
+        return True  # unknown
 
 
 def _rows(study: Study) -> str:

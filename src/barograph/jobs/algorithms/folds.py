@@ -42,7 +42,7 @@ def folds_of(target: Target, count: int, seed: int) -> list[Any]:
 
     Example:
         >>> [fold.tolist() for fold in folds_of(Target(np.zeros(5), None, ""), 2, seed=1)]
-        [[0, 3, 4], [1, 2]]
+        [[1, 3, 4], [0, 2]]
     """
     random = np.random.default_rng(seed)
     mixed = random.permutation(len(target.values))
