@@ -25,11 +25,11 @@ from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_positive, split_entries
-from barograph.tune.overview import best_of, best_trial, state_of, value_text
+from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
+from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
@@ -74,8 +74,7 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    plan = TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
-    _print_end(study, plan, printer, name=name)
+    _print_end(study, plan_of(study), printer, name=name)
     for sentence in study.about():
         printer.line(sentence)
 
