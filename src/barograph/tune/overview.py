@@ -257,7 +257,7 @@ def state_of(study: Study) -> str:
     """Return whether a study is "running", "finished", or "stopped" before its end."""
     if study.running:
         return "running"
-    return "finished" if study.over else "stopped"
+    return "finished" if study.over and not study.was_stopped else "stopped"
 
 
 def best_of(study: Study) -> Trial | None:
