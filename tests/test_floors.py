@@ -48,6 +48,7 @@ OWNERS = {
               "testing/", "ingest/", "wire/", "export/", "debugger/", "experiments/", "share/comparison",
               "jobs/algorithms/", "tune/", "inside.py"),
     "optuna": ("tune/strategies/optuna_library",),
+    "threadpoolctl": ("tune/strategies/threads",),
     "markdown_it": ("report/markdown",),
     "psutil": ("machine/",),
     "pynvml": ("machine/",),

@@ -11,7 +11,7 @@ import pytest
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.tune.confirmation import judged
-from barograph.tune.overview import overview_of, study_row, verdict_of
+from barograph.tune.overview import overview_of, state_of, study_row, verdict_of
 from barograph.tune.study import Study
 from barograph.tune.study_events import EVENTS
 from barograph.tune.trial import Cause, TrialState
@@ -141,3 +141,14 @@ def test_the_answer_is_strict_json(study: Study) -> None:
     assert data["trials"][0]["parameters"] == {"lr": 0.1}
     assert data["parameters"] == [{"name": "lr", "text": "0.1,0.2,0.3,0.4,0.5,0.6", "is_log": False,
                                    "choices": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}]
+
+
+def test_a_study_that_its_user_ended_is_stopped() -> None:
+    study = Study.create(None, {"x": [1, 2]}, strategy="grid", minimize="loss", trials=1)
+    trial = study.ask()
+    assert trial is not None
+    assert state_of(study) == "running"
+    study.tell(trial, 1.0)
+    assert state_of(study) == "finished"
+    study.end()
+    assert state_of(study) == "stopped"

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info
 
+from barograph.tune.history import History
 from barograph.tune.running import tune
 from barograph.tune.spec import Completion
+from barograph.tune.strategies.base import Proposal
 from barograph.tune.strategies.uniform import Hyperband
 from barograph.tune.study import Study
-from barograph.tune.trial import Cause, Trial
+from barograph.tune.trial import Cause, Origin, Trial
 
 MODELS = ["auto", "bayesian", "tpe", "cma-es"]
 MIXED = {"lr": "1e-4..1:log", "width": "8..128:int", "optimizer": ["adam", "sgd", "lion"],
@@ -133,3 +136,23 @@ def test_every_combination_that_constraints_allow_is_tried_once(strategy: str) -
         study.tell(trial, float(trial.parameters["a"]))
     assert len(study.trials) == 10 * 3
     assert study.over == "every combination was tried"
+
+
+def test_the_linear_algebra_of_a_proposal_has_one_thread() -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    class Looking:
+        has_converged = False
+
+        def propose(self, history: History, number: int) -> Proposal:
+            seen.extend(threads())
+            return Proposal({"x": 0.5}, Origin("random"))
+
+    seen, before = list[int](), threads()
+    study = Study.create(None, {"x": (0.0, 1.0)}, minimize="loss")
+    study._strategy = Looking()
+    assert study.ask() is not None
+    assert seen
+    assert set(seen) == {1}
+    assert threads() == before

@@ -27,6 +27,15 @@ def outputs_of(run: Store) -> tuple[ArtifactLink, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def has_model(run: Store) -> bool:
+    """Return whether the script left a model.
+
+    Raises:
+        StoreError, DamagedChunk: The run cannot be read.
+    """
+    return any(link.name.startswith(_MODEL) for link in outputs_of(run))
+
+
 def check_model_directory(directory: Path) -> None:
     """Raise `JobError` if no directory can be created at this path, before a long wait for the model."""
     place = next(path for path in (directory, *directory.absolute().parents) if os.path.exists(path))

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import DamagedChunk, JobRefused, RunError, StoreError, StoreUnavailable
+from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -52,36 +52,37 @@ def confirm(
     running: dict[tuple[int, int], JobView] = {}
     values: dict[int, list[float]] = {trial.number: [] for trial in finished}
     failed: dict[int, list[str]] = {trial.number: [] for trial in finished}
+
+    def ended(trial: int, seed: int, result: float | str) -> None:
+        (failed if isinstance(result, str) else values)[trial].append(result)  # type: ignore[arg-type]
+        say(f"trial {trial} with seed {seed}: {result if isinstance(result, str) else f'{result:.4g}'}")
+
     ensure_at = 0.0
     while waiting or running:
-        with contextlib.suppress(StoreUnavailable):  # again at the next turn
-            study.refresh()
-        if study.was_stopped:
+        if _was_stopped(study):
             return None
         while waiting and len(running) < plan.parallel:
             trial, seed = waiting.pop(0)
             try:
                 running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
             except (JobRefused, RunError) as error:
-                failed[trial.number].append(str(error))
-                say(f"trial {trial.number} with seed {seed}: {error}")
+                ended(trial.number, seed, str(error))
         for place, view in list(running.items()):
-            try:
-                result = _result(study, plan, view)
-            except StoreError:
-                continue  # again at the next turn
-            if result is None:
-                continue
-            del running[place]
-            (failed if isinstance(result, str) else values)[place[0]].append(result)  # type: ignore[arg-type]
-            text = result if isinstance(result, str) else f"{result:.4g}"
-            say(f"trial {place[0]} with seed {place[1]}: {text}")
+            if (result := _result(study, plan, view)) is not None:
+                del running[place]
+                ended(*place, result)
         if time.monotonic() >= ensure_at:
             ensure_at = time.monotonic() + ENSURE_SECS
             ensure(home)
         if running:
             wait(_LOOK_SECS)
     return judged(study.objective, values, failed)
+
+
+def _was_stopped(study: Study) -> bool:
+    with contextlib.suppress(StoreUnavailable):  # again at the next turn
+        study.refresh()
+    return study.was_stopped
 
 
 def _repetition(
@@ -93,18 +94,20 @@ def _repetition(
 
 
 def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
-    """Return the value of a repetition, why it failed, or None while it runs."""
+    """Return the value of a repetition, why it failed, or None while it runs or its store is unreachable."""
     try:
         state = view.refresh()
-    except DamagedChunk as error:
+        if not state.phase.is_over:
+            return None
+        if state.phase is not Phase.FINISHED:
+            return state.reason
+        found = MetricValues(view, [study.objective.name], plan.patterns).read(RunReader(view.store))
+    except RunError as error:
         return str(error)
-    if not state.phase.is_over:
+    except StoreError:
         return None
-    if state.phase is not Phase.FINISHED:
-        return state.reason
     objective = study.objective
-    found = MetricValues(view, [objective.name], plan.patterns).read(RunReader(view.store)).get(objective.name)
-    if found is None:
+    if (curve := found.get(objective.name)) is None:
         return f"{objective.name} was never reported"
-    value = found.best(maximize=objective.maximize) if plan.summary == "best" else found.last
+    value = curve.best(maximize=objective.maximize) if plan.summary == "best" else curve.last
     return value if math.isfinite(value) else f"{objective.name} is not finite"

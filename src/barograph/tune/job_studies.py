@@ -19,7 +19,7 @@ from barograph.tune.autotune import autotuned, refits
 from barograph.tune.confirming import confirm
 from barograph.tune.later_jobs import is_due, jobs_of
 from barograph.tune.options import OPTIONS, check_objectives, check_positive, completion_of, split_entries
-from barograph.tune.overview import best_of
+from barograph.tune.overview import best_of, plan_of
 from barograph.tune.refitting import refit
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import check_same, objectives_from
@@ -27,7 +27,7 @@ from barograph.tune.studies import check_job, create_study, found_study, study_r
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_job import adopted
-from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
+from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
 
 
@@ -141,7 +141,7 @@ def stop_study(study: Study, home: JobsHome, reason: str) -> tuple[bool, Sequenc
     Raises:
         StoreError: A store rejects the request.
     """
-    plan = TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
+    plan = plan_of(study)
     if goes_on := not study.over or bool(study.running) or bool(plan and is_due(study, plan)):
         study.end()
     if plan is None:

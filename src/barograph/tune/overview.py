@@ -20,7 +20,7 @@ from barograph.tune.space import Parameter
 from barograph.tune.spec import Objective
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, text_of
+from barograph.tune.trial_plan import TrialPlan, is_plan, text_of
 from barograph.watch.figures import count, figure
 
 
@@ -257,7 +257,7 @@ def state_of(study: Study) -> str:
     """Return whether a study is "running", "finished", or "stopped" before its end."""
     if study.running:
         return "running"
-    return "finished" if study.over else "stopped"
+    return "finished" if study.over and not study.was_stopped else "stopped"
 
 
 def best_of(study: Study) -> Trial | None:
@@ -280,7 +280,7 @@ def best_trial(study: Study, best: Trial) -> BestTrial:
 
 def plan_of(study: Study) -> TrialPlan | None:
     """Return how the trials are trained as jobs; None if the study tunes a function."""
-    return TrialPlan.from_json(study.spec.details) if "spec" in study.spec.details else None
+    return TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
 
 
 def verdict_of(study: Study) -> str:

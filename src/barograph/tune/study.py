@@ -42,6 +42,7 @@ from barograph.tune.spec import (
 from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
+from barograph.tune.strategies.threads import one_thread
 from barograph.tune.study_events import event_log, event_name
 from barograph.tune.table import StudyTable
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
@@ -474,7 +475,8 @@ class Study:
             return Proposal(dict(self._given[0]), Origin("given"))
         if self._strategy is None:
             self._strategy = strategy_of(self.spec)
-        return self._strategy.propose(self._history, number)
+        with one_thread():
+            return self._strategy.propose(self._history, number)
 
     def _trial(self, trial: Trial | int) -> Trial:
         number = trial if isinstance(trial, int) else trial.number

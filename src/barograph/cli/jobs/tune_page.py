@@ -13,21 +13,23 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.errors import BarographError, UnknownName
+from barograph.errors import BarographError, RunError, StoreError, UnknownName
 from barograph.jobs.home import JobsHome
+from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
+from barograph.store.urls import store_from_url
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_positive, split_entries
-from barograph.tune.overview import best_of, best_trial, state_of, value_text
+from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Trial, TrialState
-from barograph.tune.trial_plan import TrialPlan, can_be_packed, is_plan
+from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
 
@@ -72,8 +74,7 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    plan = TrialPlan.from_json(study.spec.details) if is_plan(study.spec.details) else None
-    _print_end(study, plan, printer, name=name)
+    _print_end(study, plan_of(study), printer, name=name)
     for sentence in study.about():
         printer.line(sentence)
 
@@ -243,12 +244,20 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
 
 def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
     use = best_trial(study, best)
+    job = study.refitted.job if study.refitted else best.job
     return [
         ("command", use.command),
         ("rerun", use.rerun),
-        ("model", f"{use.model} copies it{_rows(study)}"),
+        *([("model", f"{use.model} copies it{_rows(study)}")] if _left_model(plan.url_of(job)) else []),
         ("run", plan.url_of(best.job).removeprefix("file://")),
     ]
+
+
+def _left_model(url: str) -> bool:
+    try:
+        return has_model(store_from_url(url))
+    except (StoreError, RunError):
+        return True  # unknown
 
 
 def _rows(study: Study) -> str:

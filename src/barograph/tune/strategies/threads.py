@@ -1,0 +1,25 @@
+"""One thread for the linear algebra of a proposal."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which NumPy's linear algebra uses one thread, if threadpoolctl is installed.
+
+    The matrices of a study are small: a second thread gains nothing, and on a busy processor both wait for each other.
+    """
+    pools = _pools()
+    return contextlib.nullcontext() if pools is None else pools.limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _pools() -> Any:
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
