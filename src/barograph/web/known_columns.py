@@ -1,0 +1,50 @@
+"""The columns of long lists of runs, computed once for the requests of some seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from sqlalchemy import Connection
+
+from barograph.experiments.run_columns import RunColumn, columns_in
+from barograph.model.clock import Clock
+
+FRESH_SECS = 5.0
+_MANY = 1000
+"""Number of runs from which on the columns take longer than a page of rows."""
+_MOST = 8
+
+
+class KnownColumns:
+    """Columns by root and runs, in any order. Requests that come together wait for the first.
+
+    Args:
+        clock: Decides when they are read again.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[tuple[int, bytes], tuple[float, list[RunColumn]]] = {}
+
+    def of(self, root: int, connection: Connection, ids: Sequence[int]) -> list[RunColumn]:
+        """Return the columns of runs, of many possibly as they were a few seconds ago.
+
+        Args:
+            root: Number of their root.
+            connection: Connection to its catalog.
+            ids: Row numbers of the runs.
+        """
+        if len(ids) < _MANY:
+            return columns_in(connection, ids)
+        key = root, np.sort(np.asarray(ids, np.int64)).tobytes()
+        with self._lock:
+            now = self._clock.monotonic()
+            self._known = {of: item for of, item in self._known.items() if now - item[0] < FRESH_SECS}
+            if key not in self._known:
+                if len(self._known) == _MOST:
+                    del self._known[next(iter(self._known))]
+                self._known[key] = now, columns_in(connection, ids)
+            return self._known[key][1]
