@@ -25,14 +25,14 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_many_runs_in_any_order_have_the_same_columns_for_some_seconds(computed: list[int]) -> None:
-    clock, connection = ManualClock(), Any
+    clock, connection = ManualClock(), None
     columns = KnownColumns(clock)
 
     for ids in (range(2000), range(1999, -1, -1)):
-        columns.of(0, connection, list(ids))  # type: ignore[arg-type]
+        columns.of(0, connection, list(ids))
     assert computed == [2000]
     clock.advance(FRESH_SECS)
-    columns.of(0, connection, list(range(2000)))  # type: ignore[arg-type]
+    columns.of(0, connection, list(range(2000)))
 
     assert computed == [2000, 2000]
 
@@ -41,6 +41,6 @@ def test_other_runs_and_other_roots_have_their_own_and_few_are_computed_each_tim
     columns = KnownColumns(ManualClock())
 
     for root, count in ((0, 2000), (0, 2001), (1, 2000), (0, 3), (0, 3)):
-        columns.of(root, Any, list(range(count)))  # type: ignore[arg-type]
+        columns.of(root, None, list(range(count)))
 
     assert computed == [2000, 2001, 2000, 3, 3]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-
-import numpy as np
-from sqlalchemy import Connection
+from typing import Any
 
 from barograph.experiments.run_columns import RunColumn, columns_in
 from barograph.model.clock import Clock
@@ -14,7 +12,7 @@ from barograph.model.clock import Clock
 FRESH_SECS = 5.0
 _MANY = 1000
 """Number of runs from which on the columns take longer than a page of rows."""
-_MOST = 8
+_MOST = 4
 
 
 class KnownColumns:
@@ -27,9 +25,9 @@ class KnownColumns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[tuple[int, bytes], tuple[float, list[RunColumn]]] = {}
+        self._known: dict[tuple[int, frozenset[int]], tuple[float, list[RunColumn]]] = {}
 
-    def of(self, root: int, connection: Connection, ids: Sequence[int]) -> list[RunColumn]:
+    def of(self, root: int, connection: Any, ids: Sequence[int]) -> list[RunColumn]:
         """Return the columns of runs, of many possibly as they were a few seconds ago.
 
         Args:
@@ -39,7 +37,7 @@ class KnownColumns:
         """
         if len(ids) < _MANY:
             return columns_in(connection, ids)
-        key = root, np.sort(np.asarray(ids, np.int64)).tobytes()
+        key = root, frozenset(ids)
         with self._lock:
             now = self._clock.monotonic()
             self._known = {of: item for of, item in self._known.items() if now - item[0] < FRESH_SECS}
