@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import jax.numpy as jnp
 
 from barograph.capture.jax.listener import called_instead, recording_now, shared
-from barograph.capture.jax.marks import Mark, mark
+from barograph.capture.jax.marks import Mark, mark, mark_rows
 from barograph.capture.jax.optax import mark_tree
 from barograph.capture.jax.program import Compiled
 from barograph.capture.jax.step import ObservedStep, Options
@@ -46,7 +46,7 @@ def observe(
         name: Name of the series of steps, if the training has several (a GAN has two).
         loss: Extracts the loss from the step's result, if it is not found automatically.
         steps: Optimizer steps per call, if they cannot be counted from a loop around Optax.
-        evaluation: A call is part of an evaluation, not a step.
+        evaluation: A call is part of an evaluation, not a step. With `--probe`, its samples are found automatically.
         together: Compute statistics in the same program as the step. This costs a small part of a step, but the
             compiler may round the results differently. False: never; the user's compiled function makes every step, and
             a second program computes the statistics, which takes about as long as the step. None: on a CPU, once that
@@ -112,6 +112,7 @@ def predictions(labels: Any, predictions: Any, name: str = "predictions") -> Non
         in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(predictions))
         in_rows = in_rows or jnp.issubdtype(array.dtype, jnp.floating)
         mark(array.argmax(-1) if in_rows and jnp.ndim(array) else array, what)
+    mark_rows(name, predictions, labels)
 
 
 def probe(model: Callable[[Any], Any], inputs: Any, targets: Any = None) -> None:
@@ -164,7 +165,8 @@ class _Observed:
             series = own.series if self._options.evaluation else recording.new_array_integration()
         # It applies to JAX as well, as docs/reference/jax.md describes.
         recording.session.seen.reasons.pop("the flight recorder", None)
-        return ObservedStep(series, self._compiled, self._options, *own.wrappers())
+        probe = own.automatic_probe(recording) if self._options.evaluation else None
+        return ObservedStep(series, self._compiled, self._options, *own.wrappers(), probe)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)

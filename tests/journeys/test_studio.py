@@ -30,6 +30,15 @@ with torch.no_grad():
 for number in range(80):
     train_step()
 '''
+HEALTHY = '''
+truth = torch.randn(8, 3)
+for number in range(120):
+    inputs = torch.randn(32, 8)
+    labels = (inputs @ truth).argmax(1)
+    train_step()
+'''
+RULES = "A101,A103,G101,G103,L101,L105,N101,W104"
+"""Those that judge neither times nor machines, which depend on how busy this one is."""
 ENDLESS = '''
 import os, time
 for number in range(10**9):
@@ -48,7 +57,9 @@ KILLED_SECS = 60.0
 def desk(make_desk: Callable[[str], Any]) -> Any:
     desk = make_desk("studio")
     desk.script(BODY)
-    assert desk.run("--budget", "off", "train.py", to="runs/dead").code == 0
+    assert desk.run("--budget", "off", "--tag", "team=vision", "train.py", to="runs/dead").code == 0
+    desk.script(HEALTHY)
+    assert desk.run("--budget", "off", "--rules", RULES, "train.py", to="runs/healthy").code == 0
     diary = Diary(HOSTILE, store_from_url(str(desk.folder / "runs" / "hostile")))
     for number, loss in enumerate([3.0, float("nan"), 1.0]):
         diary.step(number, {"loss:total": loss, f"scalar:{HOSTILE}": 1.0})
@@ -97,6 +108,37 @@ def test_the_first_page_leads_to_the_verdict_its_cause_and_its_fix(tab: Tab, url
     playwright.expect(page.get_by_role("figure", name="Loss").locator("canvas")).to_be_visible()
     assert tab.complaints == []
     assert tab.hosts == {url.split("/")[2]}, "nothing comes from other hosts"
+
+
+def test_a_healthy_run_has_no_finding_anywhere(tab: Tab, url: str) -> None:
+    words = re.compile("breaking|costly|doubtful|Fix|Find the cause")
+    page = tab.settled(f"{url}#/now")
+    card = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="healthy"))
+    playwright.expect(card).to_contain_text("No problems found.")
+    playwright.expect(card).to_have_attribute("data-severity", "none")
+    playwright.expect(card).not_to_contain_text(words)
+    page = tab.settled(f"{url}#/runs")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="healthy"))
+    playwright.expect(row).not_to_contain_text(words)
+
+    row.get_by_role("link", name="healthy").click()
+    playwright.expect(page.locator(".verdict")).to_have_text("No problems found in 120 steps.")
+    playwright.expect(page.locator(".verdict")).to_have_attribute("data-severity", "good")
+    playwright.expect(page.get_by_role("img", name="No problems found", exact=True)).to_be_visible()
+    playwright.expect(page.get_by_text("Tensors recorded at all 120 steps")).to_be_visible()
+    playwright.expect(page.get_by_role("heading", name="Problems")).to_have_count(0)
+    playwright.expect(page.get_by_role("main")).not_to_contain_text(words)
+    assert tab.complaints == []
+
+
+def test_a_group_says_what_is_wrong_in_the_words_of_its_run(tab: Tab, url: str) -> None:
+    page = tab.settled(f"{url}#/run/0/dead")
+    title = page.locator(".verdict .sentence").inner_text().partition(" since")[0]
+    page = tab.settled(f"{url}#/runs?by=tags.team&metric=metrics.loss.last")
+
+    group = page.get_by_role("region", name="Groups").get_by_role("row").filter(has_text="team = vision")
+    playwright.expect(group).to_contain_text(title)
+    playwright.expect(group.get_by_role("link", name="dead")).to_have_attribute("href", "#/run/0/dead")
 
 
 def test_a_layer_is_opened_and_the_address_shows_the_same_to_others(tab: Tab, browser: Any, url: str) -> None:

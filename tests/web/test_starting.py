@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import SettingsError
+from barograph.model.clock import ManualClock
+from barograph.web import server
 from barograph.web.app import application
 from barograph.web.page_files import page_routes
 from barograph.web.starting import Starting
@@ -86,6 +90,31 @@ def test_memory_is_released_once_after_each_answer(monkeypatch: pytest.MonkeyPat
     starting.release_memory()
 
     assert len(released) == 1
+
+
+def test_a_second_server_takes_the_next_port_unless_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(server, "DEFAULT_PORT", port)
+        with server._socket("127.0.0.1", None) as listening:
+            assert port < listening.getsockname()[1] < port + 20
+
+        with pytest.raises(SettingsError, match=f"{port}: Address already in use. Choose another: --port 0"):
+            server._socket("127.0.0.1", port)
+
+
+def test_two_studios_of_one_place_show_the_edits_of_each_other(root: Path) -> None:
+    clock = ManualClock()
+    first, second = (Client(application([str(root)], hosts=["127.0.0.1"], clock=clock)) for _ in range(2))
+    key = "0/first"
+    assert second.get(f"/api/marks?run={key}").json["starred"] is False
+
+    edited = first.post("/api/edit", {"run": key, "changes": {"starred": True}})
+    clock.advance(60.0)
+
+    assert edited.status == 200
+    assert second.get(f"/api/marks?run={key}").json["starred"] is True
+    assert {row["key"] for row in second.get("/api/search?q=starred").json["rows"]} == {key}
 
 
 def test_the_command_imports_no_array_library_before_the_page_is_served() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.probe import ProbePass
 from barograph.capture.session import Session
 from barograph.model.step import Mode
 
@@ -46,9 +47,10 @@ class ArrayEvaluation:
         if self._mask is None:
             self._mask = self._session.choice.choose(number, mode)
         elif not self._is_whole and not self._session.choice.evaluation_goes_on(self._mask):
-            # Sums over a part of an evaluation would be recorded as sums over the whole.
+            # Sums over a part of an evaluation would be recorded as sums over the whole. The probe has no sums.
             self._mask = 0
-            self.buffer.gathered.clear()
+            self.buffer.gathered = {
+                name: item for name, item in self.buffer.gathered.items() if isinstance(item, ProbePass)}
         return self._mask
 
     def note_took(self, took: bool) -> None:

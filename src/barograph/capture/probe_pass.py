@@ -76,7 +76,7 @@ class FixedSamples:
     digests: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.digests = np.array([_digest(row) for row in self.inputs], np.int64)
+        self.digests = digests_of(self.inputs)
 
 
 class OwnProbe:
@@ -130,7 +130,7 @@ class OwnProbe:
         if len(explained) and inputs.dtype.kind != "f":
             self._say("saliency", "saliency maps: the inputs are integers, which have no gradient")
         elif len(explained):
-            classes = _classes(results.predictions, explained)
+            classes = classes_of(results.predictions, explained)
             maps = {method: attribution(model.gradient, inputs[explained], classes, method)
                     for method in self.settings.saliency_methods}
         return ProbeRows(
@@ -198,11 +198,17 @@ def _labels(targets: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.int64] | 
     return found
 
 
-def _classes(predictions: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+def classes_of(predictions: NDArray[Any] | None, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the predicted classes of rows; 0 if they are unknown."""
     if predictions is None or predictions.dtype.kind not in "iu":
         return np.zeros(len(rows), np.int64)
     found: NDArray[np.int64] = predictions[rows].astype(np.int64)
     return found
+
+
+def digests_of(rows: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the identity of each row, by its content."""
+    return np.array([_digest(row) for row in rows], np.int64)
 
 
 def _digest(row: NDArray[Any]) -> int:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 _current: Recording | None = None
 
-NO_PROBE = "the probe: PyTorch and Keras only; in JAX, call barograph.jax.probe at each evaluation"
+NO_PROBE = ("the probe: PyTorch and Keras only; in JAX, observe the evaluation function, or call barograph.jax.probe "
+            "at each evaluation")
 
 
 class Recording:

@@ -496,4 +496,4 @@ def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from barograph.errors import BarographError, UnknownName
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.recent import recent_runs
-from barograph.experiments.run_columns import columns_in, usual_columns
+from barograph.experiments.run_columns import usual_columns
 from barograph.experiments.run_groups import members_of_group, run_groups
 from barograph.experiments.run_listing import (
     RunPage,
@@ -32,6 +32,7 @@ from barograph.model.plain import plain
 from barograph.queries.run_list import runs_at
 from barograph.web.answers import json_answer, number_in
 from barograph.web.catalogs import Catalogs
+from barograph.web.known_columns import KnownColumns
 from barograph.web.places import Places, Root
 
 MOST_ROWS = 500
@@ -64,6 +65,7 @@ class RunLists:
         self._places = places
         self._clock = clock or SystemClock()
         self._indexes = catalogs.indexes
+        self._columns = KnownColumns(self._clock)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -79,10 +81,11 @@ class RunLists:
             group = query.get("group")
             if group is not None:
                 ids = members_of_group(asked.connection, ids, _by(request), query.get("metric", ""), group)
-            columns: list[str] | None = query.getlist("column")[:_MOST_COLUMNS] or None
-            if query.get("differs"):
-                known = columns_in(asked.connection, ids)
-                columns = differing_columns(known, columns or usual_columns(known))
+            columns = query.getlist("column")[:_MOST_COLUMNS]
+            if query.get("differs") or not columns:
+                known = self._columns.of(asked.root.number, asked.connection, ids)
+                columns = columns or usual_columns(known)
+                columns = differing_columns(known, columns) if query.get("differs") else columns
             page = run_page(asked.connection, ids, columns=columns,
                             offset=max(0, number_in(request, "offset", 0) or 0),
                             limit=min(MOST_ROWS, max(1, number_in(request, "limit", 200) or 200)),
@@ -92,7 +95,7 @@ class RunLists:
     def columns(self, request: Request) -> Any:
         """All columns that the runs of a search can have, those with most values first in each group."""
         with self._asked(request) as asked:
-            found = columns_in(asked.connection, asked.ids)
+            found = self._columns.of(asked.root.number, asked.connection, asked.ids)
         pattern = request.query_params.get("match", "").lower()
         fitting = [column for column in found if pattern in column.name.lower()]
         most = max(1, number_in(request, "limit", 400) or 400)

@@ -12,6 +12,7 @@ from barograph.model.probe import ProbeSettings
 
 if TYPE_CHECKING:
     from barograph.capture.integrations import Listening
+    from barograph.capture.jax.evaluation_probe import EvaluationProbe
     from barograph.capture.jax.layers import LayerWrappers
     from barograph.capture.jax.optax import Wrappers
     from barograph.capture.jax.probe import JaxProbe
@@ -31,6 +32,7 @@ class JaxIntegration:
         self._wrappers: tuple[Wrappers, LayerWrappers] | None = None
         self.series: ArrayIntegration | None = None
         self._probe: JaxProbe | None = None
+        self._automatic: EvaluationProbe | None = None
 
     def probe(self, recording: Recording, model: Callable[[Any], Any], inputs: Any, targets: Any) -> None:
         """Evaluate the samples of the probe; arguments and errors as of `barograph.jax.probe`."""
@@ -38,9 +40,20 @@ class JaxIntegration:
 
         if self.series is None:
             self.series = recording.array_integration()
+        if self._automatic is not None:
+            self._automatic.stop(self.series.evaluation_buffer)
         if self._probe is None:
             self._probe = JaxProbe(recording.session, recording.observed[0] or ProbeSettings(), inputs, targets)
         self._probe.evaluate(model, self.series)
+
+    def automatic_probe(self, recording: Recording) -> EvaluationProbe | None:
+        """Return the probe of observed evaluations; None: it is off, or the script calls `barograph.jax.probe`."""
+        settings, given = recording.observed
+        if self._automatic is None and settings is not None and given is None and self._probe is None:
+            from barograph.capture.jax.evaluation_probe import EvaluationProbe
+
+            self._automatic = EvaluationProbe(recording.session, settings)
+        return self._automatic
 
     def wrappers(self) -> tuple[Wrappers, LayerWrappers]:
         """Install and return the wrappers that mark values of Optax, Flax and Equinox."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from barograph.capture.jax.marks import Mark, mark, observing
+from barograph.capture.jax.marks import Mark, mark, mark_rows, observing
 from barograph.capture.label_counts import LEFT_OUT, MOST_CLASSES
 from barograph.model.key import Kind
 
@@ -39,7 +39,9 @@ def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         # A loss function called by another one is not a separate loss.
         observing.hearing = True
         try:
-            _mark_given(name, parameters.bind(*args, **kwargs).arguments)
+            given = parameters.bind(*args, **kwargs).arguments
+            _mark_given(name, given)
+            mark_rows(name, given.get("logits", given.get("predictions")), given.get("labels", given.get("targets")))
         finally:
             observing.hearing = False
         return mark(values, Mark(Kind.LOSS, name))

@@ -28,7 +28,7 @@ class Mark:
         path: Path in the model.
         layer: Class of its layer; "": unknown.
         role: "labels" and "predictions" belong together by path, "codes" has both in one integer, "number" is a plain
-            number rather than a tensor.
+            number rather than a tensor. `SCORES` and `TARGETS` are for the probe only.
         classes: Number of classes of "codes".
     """
 
@@ -38,6 +38,9 @@ class Mark:
     role: str = ""
     classes: int = 0
 
+
+SCORES, TARGETS = "scores of the probe", "targets of the probe"
+"""Roles of the arguments of a loss, marked while an evaluation is traced for the probe."""
 
 MARK = Primitive("barograph_mark")
 """Takes an array and, for weights after an update, the earlier array if known."""
@@ -71,6 +74,7 @@ class Observing(threading.local):
         updating: An optimizer's update is running, whose inner updates are not marked.
         hearing: A loss function's arguments are being marked.
         differentiating: Nested functions whose values and gradients are being computed.
+        probed: The call is traced for the probe, too.
     """
 
     def __init__(self) -> None:
@@ -78,6 +82,7 @@ class Observing(threading.local):
         self.updating = False
         self.hearing = False
         self.differentiating = 0
+        self.probed = False
 
 
 observing = Observing()
@@ -85,15 +90,25 @@ _retraced = jax.make_user_context(None)
 
 
 @contextmanager
-def observed_call() -> Iterator[None]:
-    """Make framework functions mark their values within a `with` block."""
+def observed_call(*, probed: bool = False) -> Iterator[None]:
+    """Make framework functions mark their values within a `with` block, those for the probe if `probed`."""
     observing.depth += 1
+    before, observing.probed = observing.probed, probed
     try:
         # Earlier traces have no marks, so JAX must not reuse them.
-        with _retraced("observed"):
+        with _retraced("probed" if probed else "observed"):
             yield
     finally:
         observing.depth -= 1
+        observing.probed = before
+
+
+def mark_rows(name: str, scores: Any, targets: Any) -> None:
+    """Mark the scores and targets of samples, if the current call is traced for the probe."""
+    if observing.probed:
+        for array, role in ((scores, SCORES), (targets, TARGETS)):
+            if array is not None:
+                mark(array, Mark(Kind.CUSTOM, name, role=role))
 
 
 def _jvp(primals: Any, tangents: Any, *, mark: Mark) -> tuple[Any, Any]:

@@ -71,6 +71,18 @@ def explained(model: Callable[[Any], Any], inputs: Any, classes: Any, method: st
     return attribution(own.gradient, x, wanted, method)
 
 
+def results_of(scores: NDArray[Any], targets: NDArray[Any] | None) -> Results:
+    """Return targets, predictions and the cross-entropy of samples; see `class_results`."""
+    found = class_results(scores, targets, None)
+    if found.targets is None or scores.ndim != 2 or scores.shape[1] < 2:
+        return found
+    away = scores - scores.max(1, keepdims=True)
+    logs = away - np.log(np.exp(away).sum(1, keepdims=True))
+    known = (found.targets >= 0) & (found.targets < scores.shape[1])
+    picked = logs[np.arange(len(scores)), np.where(known, found.targets, 0)]
+    return Results(found.targets, found.predictions, np.where(known, -picked, np.nan))
+
+
 class _JaxModel:
     def __init__(self, model: Callable[[Any], Any]) -> None:
         self._model = model
@@ -90,14 +102,7 @@ class _JaxModel:
         return np.asarray(jax.grad(score)(jnp.asarray(inputs)))
 
     def results(self, scores: NDArray[Any], targets: NDArray[Any] | None) -> Results:
-        found = class_results(scores, targets, None)
-        if found.targets is None or scores.ndim != 2 or scores.shape[1] < 2:
-            return found
-        away = scores - scores.max(1, keepdims=True)
-        logs = away - np.log(np.exp(away).sum(1, keepdims=True))
-        known = (found.targets >= 0) & (found.targets < scores.shape[1])
-        picked = logs[np.arange(len(scores)), np.where(known, found.targets, 0)]
-        return Results(found.targets, found.predictions, np.where(known, -picked, np.nan))
+        return results_of(scores, targets)
 
     def _called(self, inputs: Any) -> tuple[Any, Any]:
         found = self._model(inputs)

@@ -25,6 +25,7 @@ from barograph.capture.jax.harvest import (
     steps_in,
     withheld,
 )  # fmt: skip
+from barograph.capture.jax.marks import SCORES, TARGETS
 from barograph.capture.jax.names import path_of
 from barograph.capture.jax.products import products_of
 from barograph.capture.jax.proof import Proof, copies
@@ -35,6 +36,8 @@ from barograph.model.key import Kind
 Call = Callable[..., Any]
 
 _NO_TENSORS = frozenset({Kind.LEARNING_RATE, Kind.LOSS, Kind.FACT})
+
+_OF_PROBE = frozenset({SCORES, TARGETS})
 
 _SLOTS = ("jitted_fn", "_cached")
 """Attributes in which Flax NNX and Equinox keep the function that `jax.jit` returned."""
@@ -92,7 +95,7 @@ class Program:
         self.marks = marks_of(self._closed.jaxpr)
         self._products = products_of(self._closed.jaxpr, self.names, self.marks)
         self.marks += [product.mark for product in self._products.values()]
-        self.kinds = frozenset(mark.kind for mark in self.marks) - _NO_TENSORS
+        self.kinds = frozenset(mark.kind for mark in self.marks if mark.role not in _OF_PROBE) - _NO_TENSORS
         self.stillness = stillness_of(self._closed.jaxpr, self._closed.consts)
         self._changes = changes_in(self._closed.jaxpr)
         self._alone = losses_alone(self._closed.jaxpr)
@@ -260,6 +263,11 @@ class Version:
         leaves = copies(leaves, self.donated) if keeps else leaves
         outs, values, joined = self._run(*leaves)
         return Harvested(self, leaves, outs, values, joined)
+
+    def values_of(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Return the whole additional results for these arguments, also while another function is traced."""
+        _, values, _ = self._run(*leaves)
+        return list(values)
 
 
 class Compiled:

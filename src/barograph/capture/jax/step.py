@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from barograph.capture.jax.blame import Blame
 from barograph.capture.jax.counts import updates_before
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
-from barograph.capture.jax.marks import Mark, observed_call
+from barograph.capture.jax.marks import SCORES, TARGETS, Mark, observed_call
 from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
@@ -30,6 +30,9 @@ from barograph.capture.plan import Taking
 from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
+
+if TYPE_CHECKING:
+    from barograph.capture.jax.evaluation_probe import EvaluationProbe
 
 _OPENING_STEPS = 10
 
@@ -64,12 +67,13 @@ class ObservedStep:
         compiled: The step.
         options: Options.
         optax, layers: Wrappers that mark values of framework functions; shared with other steps.
+        probe: Collects samples of an evaluation; None: nothing.
     """
 
     def __init__(self, integration: ArrayIntegration, compiled: Compiled, options: Options, optax: Wrappers,
-                 layers: LayerWrappers) -> None:
+                 layers: LayerWrappers, probe: EvaluationProbe | None = None) -> None:
         self._integration, self._compiled, self._options = integration, compiled, options
-        self._optax, self._layers = optax, layers
+        self._optax, self._layers, self._probe = optax, layers, probe
         recorder = integration.session.settings.recorder
         guards = recorder is not None and not options.evaluation
         self._guard = (
@@ -117,7 +121,8 @@ class ObservedStep:
         if self._is_together and self._is_plain_to_be_timed():
             found = self._timed_plain(args, kwargs)
         else:
-            other = self._due or self._guard is not None or self._program is None or self._computes_rates
+            other = (self._due or self._guard is not None or self._program is None or self._computes_rates
+                     or self._probe is not None)
             found = self._compiled.call(self._instead if other else None, args, kwargs)
         if self._failed is not None:
             error, self._failed = self._failed, None
@@ -190,6 +195,9 @@ class ObservedStep:
             with self._integration.guarded("tracing the step"), self._integration.session.startup.apart_from_training():
                 self._program = self._program_for(args, kwargs)
         self._read_rates(args, kwargs)
+        if self._probe is not None:
+            with self._integration.guarded("recording the probe"):
+                self._probe.take(self._program_for(args, kwargs), args, kwargs, self._integration)
         if self._due and self._options.together is None:
             version = self._candidate(args, kwargs)
             if version is not None and not version.proof.holds:
@@ -346,7 +354,7 @@ class ObservedStep:
         return self._programs[form]
 
     def _new_program(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
-        with observed_call(), linen_interception():
+        with observed_call(probed=self._probe is not None), linen_interception():
             program = Program(self._compiled.function, args, kwargs)
         marks = program.marks
         self._integration.declare(parameters=[mark.path for mark in marks if mark.kind is Kind.GRADIENT],
@@ -372,6 +380,8 @@ class ObservedStep:
     def _wants(self, mark: Mark) -> Taking | None:
         plan = self._integration.session.plan
         mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
+        if mark.role in (SCORES, TARGETS):
+            return None
         if mark.kind is Kind.LOSS and mark.role and self._loss_is_within:
             return Taking()
         if mark.kind is Kind.LEARNING_RATE and self._rates_now is not None:

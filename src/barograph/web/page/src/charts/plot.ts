@@ -6,10 +6,10 @@ import type { Span } from "./series";
 
 export type Stroke = { color: string; width: number; dash?: boolean; points?: boolean };
 /** Series, counted from 1, between which an area is filled. */
-export type Area = { between: [number, number]; color: string };
+type Area = { between: [number, number]; color: string };
 export type Now = { xs: Span; ys: Span; broken: Span[]; zoomed: boolean };
-export type Calls = { hover: (x: number | null, left: number, top: number) => void; zoom: (range: Span | undefined) => void };
-export type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; unit: Unit; strokes: Stroke[]; areas?: Area[] };
+type Calls = { hover: (x: number | null, left: number, top: number) => void; zoom: (range: Span | undefined) => void };
+type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; unit: Unit; strokes: Stroke[]; areas?: Area[] };
 
 export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, now: Now, calls: Calls): uPlot {
   const css = getComputedStyle(document.documentElement);

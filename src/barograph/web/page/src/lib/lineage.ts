@@ -1,6 +1,6 @@
 /** Places of the nodes of a lineage: columns from the sources of an item to its results. */
-export type Node = { uid: string; kind: string; name: string; state: string; column: number; key: string | null; job: string | null };
-export type Edge = { source: string; relation: string; target: string };
+type Node = { uid: string; kind: string; name: string; state: string; column: number; key: string | null; job: string | null };
+type Edge = { source: string; relation: string; target: string };
 export type Graph = { nodes: Node[]; edges: Edge[]; left_out: number; reruns: string[] };
 export type Placed = Node & { x: number; y: number };
 

@@ -1,6 +1,6 @@
 /** The address of the page: everything that a view shows is in it, so that a link shows the same. */
 
-export type Route = { page: string; path: string; query: URLSearchParams };
+type Route = { page: string; path: string; query: URLSearchParams };
 
 /** The part of the address that `read` read last. */
 let known = "";

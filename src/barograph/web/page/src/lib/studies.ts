@@ -11,9 +11,6 @@ export function valueOf(trial: TrialInfo, objective = 0): number | null {
   return objective === 0 ? numberOf(trial.last) : null;
 }
 
-/** Whether one value is better than another. */
-export const isBetter = (study: Study, one: number, other: number, objective = 0): boolean => (study.objectives[objective]!.maximize ? one > other : one < other);
-
 /** Return the time that a trial took, in seconds; null while it runs. */
 export const secsOf = (trial: TrialInfo): number | null => (trial.ended_secs === null ? null : Number(trial.ended_secs) - Number(trial.started_secs));
 

@@ -3,7 +3,7 @@ import { get, type Query } from "../../lib/api";
 import { learn } from "../../lib/chosenColors.svelte";
 import type { ListedRun, RunPage } from "./types";
 
-export const PAGE = 200;
+const PAGE = 200;
 
 /** The rows of a list, asked for a page at a time: those in view, and those of other pages as long as the question is the same. */
 export class Pages {

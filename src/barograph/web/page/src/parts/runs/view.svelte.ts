@@ -52,7 +52,7 @@ export const metricOf = (column: string): string => STATISTIC.exec(column)?.[1] 
 
 /** Return the name of a column for people: "loss", "val/acc max", "lr". */
 export function labelOf(column: string): string {
-  const HEADS: Record<string, string> = { created_unix: "created", started_unix: "started", ended_unix: "ended", changed_unix: "changed", trials: "trial", by: "user" };
+  const HEADS: Record<string, string> = { created_unix: "created", started_unix: "started", ended_unix: "ended", changed_unix: "changed", trials: "trial", by: "user", findings: "problem" };
   const metric = STATISTIC.exec(column);
   if (metric) return metric[2] === "last" ? metric[1]! : `${metric[1]} ${metric[2]}`;
   return HEADS[column] ?? column.replace(/^(params|tags)\./, "");
