@@ -69,8 +69,9 @@ def test(arguments: Sequence[str]) -> int:
     failed = setup()
     if not failed:
         _install_debian_packages()
-    # Hundreds of processes import Barograph. Each would compile it again without compiled files.
-    return failed or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
+    # One worker more than two cores: tests wait for other processes for an eighth of their time. Hundreds of processes
+    # import Barograph, and each would compile it again without compiled files.
+    return failed or _python("-m", "pytest", "-n", "3", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
 def versions(names: Sequence[str]) -> int:
