@@ -69,8 +69,8 @@ def test(arguments: Sequence[str]) -> int:
     failed = setup()
     if not failed:
         _install_debian_packages()
-    # One worker more than two cores: tests wait for other processes for an eighth of their time. Hundreds of processes
-    # import Barograph, and each would compile it again without compiled files.
+    # One worker more than two cores, since tests also wait for other processes. Hundreds of processes import Barograph,
+    # and each would compile it again without compiled files.
     return failed or _python("-m", "pytest", "-n", "3", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
