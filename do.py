@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from building.installing import installed
+
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -44,10 +46,11 @@ def setup(_: Sequence[str] = ()) -> int:
             print("Cannot create a virtual environment. On Debian and Ubuntu, install python3-venv.",
                   file=sys.stderr)
             return made
-    failed = _python("-m", "pip", "install", "--quiet", "--no-compile", "--requirement", "requirements-test.txt",
-                     "--editable", ".")
+    failed = _python("-m", "pip", "install", "--quiet", "uv") or installed(
+        [str(PYTHON), "-m", "pip"], PYTHON.with_name("uv"), PYTHON, ["-r", "requirements-test.txt", "-e", "."],
+        cwd=ROOT).returncode
     if not failed:
-        # pip compiles with one process only. Some files are for other Python versions and fail, as with pip.
+        # Some files are for other Python versions and fail, as with pip.
         _python("-m", "compileall", "-qq", "-j", "0", str(VENV))
         READY.write_text(mark)
     return failed
@@ -66,8 +69,9 @@ def test(arguments: Sequence[str]) -> int:
     failed = setup()
     if not failed:
         _install_debian_packages()
-    # Hundreds of processes import Barograph. Each would compile it again without compiled files.
-    return failed or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
+    # One worker more than two cores, since tests also wait for other processes. Hundreds of processes import Barograph,
+    # and each would compile it again without compiled files.
+    return failed or _python("-m", "pytest", "-n", "3", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
 def versions(names: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +21,9 @@ from s3_server import s3_server
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# XLA compiles the same small programs in test after test; most of their time was its optimizations.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # What is started in a background ignores Ctrl-C, or a terminal that goes, and so would all that tests start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -57,6 +61,19 @@ _TRAINING = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--fast`."""
     parser.addoption("--fast", action="store_true", help="leave out the tests that start processes that train")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let JAX keep what it compiles for later tests and the processes that they start.
+
+    Each worker has a folder of its own: JAX warns if it reads a file that another process is writing.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ and not hasattr(config, "workerinput"):
+        return
+    folder = tempfile.mkdtemp(prefix="barograph-jax-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ |= {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+                   "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -31,6 +31,8 @@ TORCH = ("torch", "torch._dynamo", "barograph.capture.torch.integration")
 """What nearly every PyTorch script of a recording imports: its first optimizer imports `torch._dynamo`."""
 DIGITS = (*TORCH, "sklearn.datasets")
 """What the examples import."""
+TABLES = ("pandas", "sklearn", "xgboost", "lightgbm")
+"""What the algorithms on tables import."""
 
 
 class ForkServer:

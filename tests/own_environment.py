@@ -11,6 +11,10 @@ import venv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from building.installing import installed
+
+from barograph.rerun.uv import uv_program
+
 CACHE = Path(__file__).parent.parent / ".cache"
 INSTALL_SECS = 1800.0
 
@@ -26,7 +30,7 @@ def python_with(
 
     Args:
         name: Of the environment.
-        wanted: What pip installs.
+        wanted: What to install.
         finish: Does with the interpreter what is left to do, where the environment is made.
 
     Raises:
@@ -46,10 +50,8 @@ def _make(home: Path, wanted: Sequence[str], finish: Callable[[Path], object]) -
         # Without a pip of its own, which takes longer to install than all the rest; and not compiled but where it is
         # imported, which is little of it.
         venv.create(draft, symlinks=sys.platform != "win32")
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "--python", str(_python_of(draft)), "install", "--quiet",
-             "--disable-pip-version-check", "--no-compile", *wanted],
-            capture_output=True, text=True, check=False, timeout=INSTALL_SECS)
+        done = installed([sys.executable, "-m", "pip"], uv_program(), _python_of(draft), wanted,
+                         capture_output=True, text=True, timeout=INSTALL_SECS)
         if done.returncode:
             raise Unavailable(f"pip could not install {' '.join(wanted)}: {done.stderr.strip().splitlines()[-1:]}")
         finish(_python_of(draft))

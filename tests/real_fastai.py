@@ -9,6 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from building.installing import installed
+
+from barograph.rerun.uv import uv_program
 from own_environment import CACHE, INSTALL_SECS, Unavailable
 
 __all__ = ["Unavailable", "folder_with_fastai"]
@@ -31,10 +34,9 @@ def folder_with_fastai() -> Path:
         # Beside it, then renamed: tests that run at once see all of it or nothing.
         draft = Path(tempfile.mkdtemp(dir=folder.parent))
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-                 "--no-compile", "--target", str(draft), *WANTED],
-                capture_output=True, text=True, check=False, timeout=INSTALL_SECS)
+            done = installed([sys.executable, "-m", "pip"], uv_program(), sys.executable,
+                             ["--no-deps", "--target", str(draft), *WANTED],
+                             capture_output=True, text=True, timeout=INSTALL_SECS)
             if done.returncode:
                 raise Unavailable(f"pip could not install {' '.join(WANTED)}: {done.stderr.strip().splitlines()[-1:]}")
             try:

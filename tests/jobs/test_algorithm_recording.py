@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,20 @@ from sklearn.datasets import load_wine
 
 import barograph
 from barograph.jobs.algorithms.registry import algorithm_named
+from forking import TABLES
+
+FORKED = TABLES
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Any:
+def record(tmp_path: Path, programs: Path) -> Any:
     load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
 
     def record(name: str, *arguments: str) -> tuple[Any, Any]:
         script = algorithm_named(name).copy_script(tmp_path)
         environment = {"SM_CHANNEL_TRAIN": "wine.csv", "SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output"}
         done = subprocess.run(
-            [sys.executable, "-m", "barograph", "run", "--to", "run", script.name, "--target", "target", *arguments],
+            [programs / "barograph", "run", "--to", "run", script.name, "--target", "target", *arguments],
             env=os.environ | environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         metrics = json.loads((tmp_path / "output" / "metrics.json").read_text("utf-8"))

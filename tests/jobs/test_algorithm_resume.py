@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from barograph.jobs.algorithms.registry import algorithm_named
+from forking import TORCH
+
+FORKED = TORCH
 
 KILL = "        if epoch == int(os.environ.get('KILLED_IN_EPOCH', 0)): os.kill(os.getpid(), 9)\n"
 
@@ -29,7 +31,7 @@ def images(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_killed_image_classifier_ends_with_the_model_of_an_uninterrupted_one(images: Path) -> None:
+def test_a_killed_image_classifier_ends_with_the_model_of_an_uninterrupted_one(images: Path, programs: Path) -> None:
     script = algorithm_named("image-classifier").copy_script(images / "code")
     loop = "        epoch += 1\n"
     text = script.read_text("utf-8")
@@ -40,7 +42,7 @@ def test_a_killed_image_classifier_ends_with_the_model_of_an_uninterrupted_one(i
     def barograph(*words: str, model: str, **more: str) -> subprocess.CompletedProcess[str]:
         environment = {"SM_CHANNEL_TRAIN": str(images / "train"), "SM_CHANNEL_VALIDATION": str(images / "validation"),
                        "SM_MODEL_DIR": str(images / model), "SM_OUTPUT_DATA_DIR": str(images / model), **more}
-        return subprocess.run([sys.executable, "-m", "barograph", *words], env=os.environ | environment,
+        return subprocess.run([programs / "barograph", *words], env=os.environ | environment,
                               cwd=images / "code", capture_output=True, text=True, timeout=600)
 
     arguments = ["--epochs", "4", "--channels", "8", "--lr", "0.01", "--batch_size", "30"]

@@ -34,6 +34,9 @@ from barograph.jobs.algorithms.trainers import (
     mlp_trainer,
     xgboost_trainer,
 )
+from forking import TABLES
+
+FORKED = TABLES
 
 TRAINERS = {"xgboost": xgboost_trainer, "lightgbm": lightgbm_trainer, "linear": linear_trainer, "mlp": mlp_trainer,
             "image-classifier": image_classifier_trainer}
@@ -42,10 +45,11 @@ DATA = {"diabetes": load_diabetes, "wine": load_wine, "cancer": load_breast_canc
 
 @dataclass
 class Job:
-    """Runs trainers in this process, each in folders of its own."""
+    """Runs trainers in this process, each in folders of its own, and their prediction scripts."""
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
+    programs: Path
 
     def train(self, name: str, *arguments: str, **channels: Path) -> Path:
         place = self.folder / f"job{len(list(self.folder.glob('job*')))}"
@@ -59,10 +63,16 @@ class Job:
         TRAINERS[name].train(arguments)
         return place
 
+    def predicted(self, place: Path, file: Path) -> dict[str, list[str]]:
+        done = subprocess.run([self.programs / "python", place / "model" / "predict.py", file], capture_output=True,
+                              text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return columns_of(done.stdout)
+
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    return Job(tmp_path, monkeypatch)
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path) -> Job:
+    return Job(tmp_path, monkeypatch, programs)
 
 
 @pytest.fixture
@@ -86,13 +96,6 @@ def saved_predictions(place: Path, part: str = "validation") -> dict[str, list[s
     return columns_of((place / "output" / f"{part}_predictions.csv").read_text("utf-8"))
 
 
-def predicted(place: Path, file: Path) -> dict[str, list[str]]:
-    script = place / "model" / "predict.py"
-    done = subprocess.run([sys.executable, str(script), str(file)], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return columns_of(done.stdout)
-
-
 def probabilities(columns: dict[str, list[str]]) -> Any:
     return np.array([[float(cell) for cell in cells] for name, cells in columns.items()
                      if name.startswith("probability_")]).T
@@ -107,7 +110,7 @@ def test_the_prediction_script_gives_the_predictions_of_the_training(
     place = job.train(name, "--target", "target", train=train, validation=validation)
     saved = saved_predictions(place)
     del saved["row"], saved["target"]
-    assert predicted(place, validation) == saved
+    assert job.predicted(place, validation) == saved
 
 
 @pytest.mark.parametrize("extra", [[], ["--early_stopping_rounds", "3"]])
@@ -124,7 +127,7 @@ def test_xgboosts_linear_booster_is_like_linear_regression(job: Job, halves: Any
     errors = np.array(saved["prediction"], float) - np.array(saved["target"], float)
     assert np.sqrt((errors ** 2).mean()) < 60.0, "the category explains 190 of the standard deviation, columns 20 more"
     del saved["row"], saved["target"]
-    assert predicted(place, tmp_path / "validation.csv") == saved
+    assert job.predicted(place, tmp_path / "validation.csv") == saved
 
 
 def test_a_column_named_like_the_linear_booster_is_no_booster(job: Job, tmp_path: Path) -> None:
@@ -145,7 +148,7 @@ def test_a_file_without_names_is_predicted_with_and_without_its_target(job: Job,
         part.to_csv(tmp_path / f"{name}.csv", index=False, header=False)
     place = job.train("linear", train=tmp_path / "train.csv", val=tmp_path / "rest.csv", test=tmp_path / "rest.csv")
     expected = {"prediction": saved_predictions(place)["prediction"]}
-    assert predicted(place, tmp_path / "rest.csv") == predicted(place, tmp_path / "new.csv") == expected
+    assert job.predicted(place, tmp_path / "rest.csv") == job.predicted(place, tmp_path / "new.csv") == expected
     assert saved_predictions(place, "test") == saved_predictions(place)
     model = json.loads((place / "model" / "model.json").read_text("utf-8"))
     with pytest.raises(table_prediction.BadData, match="has 9 columns; the model was trained on 11 with its target"):
@@ -264,7 +267,7 @@ def test_csv_parquet_and_libsvm_files_train_the_same_model(job: Job, tmp_path: P
     found = [saved_predictions(job.train(*arguments, train=tmp_path / name))
              for name in ("wine.csv", "wine.parquet", "wine.libsvm", "parts")]
     assert found[0] == found[1] == found[2] == found[3]
-    assert predicted(job.folder / "job0", tmp_path / "wine.parquet") == predicted(
+    assert job.predicted(job.folder / "job0", tmp_path / "wine.parquet") == job.predicted(
         job.folder / "job2", tmp_path / "wine.libsvm")
 
 
@@ -317,7 +320,7 @@ def test_an_unknown_category_and_a_missing_column_are_told_apart(job: Job, tmp_p
     shop().to_csv(tmp_path / "train.csv", index=False)
     place = job.train("xgboost", "--target", "price", "--num_boost_round", "3", train=tmp_path / "train.csv")
     (tmp_path / "new.csv").write_text("size,city,class\n80,Paris,a\n", encoding="utf-8")
-    assert len(predicted(place, tmp_path / "new.csv")["prediction"]) == 1
+    assert len(job.predicted(place, tmp_path / "new.csv")["prediction"]) == 1
     (tmp_path / "short.csv").write_text("size,class\n80,a\n", encoding="utf-8")
     script = place / "model" / "predict.py"
     done = subprocess.run([sys.executable, str(script), str(tmp_path / "short.csv")], capture_output=True, text=True,
@@ -440,7 +443,7 @@ def test_trees_are_refitted_with_the_best_number_of_rounds(
     assert 0 < best < 200
     pd.concat([first, second]).to_csv(tmp_path / "all.csv", index=False)
     direct = job.train(name, "--target", "target", rounds, str(best), train=tmp_path / "all.csv", validation=validation)
-    assert predicted(refitted, validation) == predicted(direct, validation)
+    assert job.predicted(refitted, validation) == job.predicted(direct, validation)
 
 
 @pytest.mark.parametrize(("name", "data", "arguments"), [
@@ -546,7 +549,7 @@ def test_images_are_classified_and_the_script_predicts_the_same(job: Job, images
     metrics = json.loads((place / "output" / "metrics.json").read_text("utf-8"))
     assert metrics["validation"]["accuracy"] > 0.8
     saved = saved_predictions(place)
-    again = predicted(place, images / "validation")
+    again = job.predicted(place, images / "validation")
     assert [Path(name).relative_to(images / "validation").as_posix() for name in again.pop("file")] == saved.pop("file")
     assert set(saved.pop("target")) == {f"digit {number}" for number in range(10)}
     assert again == saved
@@ -559,14 +562,14 @@ def test_a_refitted_image_classifier_has_learned_all_images(job: Job, images: Pa
     before, after = (json.loads((one / "output/metrics.json").read_text()) for one in (usual, refitted))
     assert after["validation"] == before["validation"]
     assert json.loads((refitted / "model/model.json").read_text())["refitted_rows"] == 700
-    assert predicted(refitted, images) != predicted(usual, images)
+    assert job.predicted(refitted, images) != job.predicted(usual, images)
 
 
 def test_a_split_of_images_predicts_the_same_and_is_seeded(job: Job, images: Path) -> None:
     arguments = ["image-classifier", "--epochs", "1", "--channels", "8", "--seed", "4"]
     first, second = (job.train(*arguments, train=images / "train") for _ in range(2))
     assert saved_predictions(first) == saved_predictions(second)
-    of_all = predicted(first, images / "train")
+    of_all = job.predicted(first, images / "train")
     places = {str(Path(name).relative_to(images / "train")): place for place, name in enumerate(of_all["file"])}
     saved = saved_predictions(first)
     assert len(saved["file"]) == 100
