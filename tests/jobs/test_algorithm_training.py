@@ -470,7 +470,7 @@ def test_with_folds_every_row_validates_once_and_the_model_has_learned_all(
     assert model["refitted_rows"] == len(rows)
     tested = saved_predictions(place, "test")
     del tested["row"], tested["target"]
-    assert predicted(place, test) == tested
+    assert job.predicted(place, test) == tested
     if data == "diabetes":
         errors = np.array(saved["prediction"], float) - np.array(saved["target"], float)
         folds = folds_of(Target(rows["target"].to_numpy(), None, ""), 3, 0)
