@@ -22,9 +22,6 @@ from s3_server import s3_server
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# XLA compiles the same small programs in test after test; most of their time was its optimizations.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-
 # What is started in a background ignores Ctrl-C, or a terminal that goes, and so would all that tests start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

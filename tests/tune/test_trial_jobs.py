@@ -117,6 +117,14 @@ def test_a_metric_that_is_not_recorded_is_found_in_the_output(tmp_path: Path, ou
     assert "loss" not in values.read(None)
 
 
+def test_what_is_printed_of_another_metric_or_twice_or_is_no_plain_number_is_not_taken(tmp_path: Path) -> None:
+    job: Any = Job(tmp_path, "val_acc 1\ntest acc: 2\nacc: 0.3 | acc: 0.4\nacc: 1,234.5\nacc: 1.2.3\nacc: 5s\n"
+                             "1/2 acc: 0.1\r2/2 acc: 0.2.\nacc: -Inf\n")
+    job.state = replace(job.state, phase=Phase.FINISHED)
+
+    assert MetricValues(job, ["acc"], {}).read(None)["acc"].points == ((1, 0.2), (2, -math.inf))
+
+
 def test_a_curve_knows_its_extremes_without_nan() -> None:
     curve = curve_of([0.5, math.nan, 0.7])
     assert curve.best(maximize=True) == 0.7
@@ -151,6 +159,8 @@ def test_a_costly_problem_needs_a_known_cause_and_a_trial_that_does_badly() -> N
     assert reason_to_give_up([problem()], trial(0, 2.0, 1.0), others, LOSS), "it improves, but is worse than all others"
     assert not reason_to_give_up([problem()], trial(0, 2.0, 0.4), others, LOSS)
     assert not reason_to_give_up([problem()], trial(0, 0.1, 0.9), others, SCORE)
+    assert not reason_to_give_up([problem()], trial(0, 0.97, 0.975), [trial(n, 0.5, 0.6) for n in (1, 2, 3)], SCORE), \
+        "it was the best from its first report"
 
 
 def test_algorithms_bring_their_space_and_metric() -> None:

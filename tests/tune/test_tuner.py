@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -227,7 +228,8 @@ def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
     assert "is not significantly better" in found.sentence
 
 
-def test_a_study_that_is_stopped_while_it_is_confirmed_stops_the_repetitions(desk: Desk) -> None:
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_study_that_is_stopped_while_it_is_confirmed_stops_the_repetitions(desk: Desk, is_damaged: bool) -> None:
     for value in (0.1, 0.2):
         trial = desk.study.ask(job=desk.plan.job_names)
         assert trial is not None
@@ -239,10 +241,12 @@ def test_a_study_that_is_stopped_while_it_is_confirmed_stops_the_repetitions(des
 
     def user_stops(secs: float) -> None:
         assert not stopped, "nothing is waited for after the end"
+        if is_damaged:
+            shutil.rmtree(plan.url_of("study-000-s1").removeprefix("file://"))
         stopped.extend(stop_study(place, desk.home, "requested by the user")[1])
 
     assert confirm(desk.study, plan, desk.home, submit=queue, wait=user_stops, ensure=lambda home: None) is None
-    assert sorted(stopped) == ["study-000-s1", "study-000-s2", "study-001-s1"]
+    assert sorted(stopped) == ["study-000-s1", "study-000-s2", "study-001-s1"][is_damaged:]
     assert all(store_from_url(plan.url_of(name)).get(STOP) for name in stopped)
     assert stop_study(place, desk.home, "requested by the user")[0], "it can be resumed"
 

@@ -67,6 +67,9 @@ def confirm(
                 running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
             except (JobRefused, RunError) as error:
                 ended(trial.number, seed, str(error))
+            except StoreUnavailable:  # again at the next turn
+                waiting.insert(0, (trial, seed))
+                break
         for place, view in list(running.items()):
             if (result := _result(study, plan, view)) is not None:
                 del running[place]
@@ -74,7 +77,7 @@ def confirm(
         if time.monotonic() >= ensure_at:
             ensure_at = time.monotonic() + ENSURE_SECS
             ensure(home)
-        if running:
+        if running or waiting:
             wait(_LOOK_SECS)
     return judged(study.objective, values, failed)
 

@@ -21,8 +21,8 @@ _OF_DATA = frozenset({Cause.LABELS_UNRELATED, Cause.LABELS_OFF_BY_ONE, Cause.INP
 """Causes that all trials share, because they train on the same data."""
 _LEARNED = 0.1
 """Share by which a trial must be better than another one to show that the data can be learned."""
-_IMPROVED = 0.01
-"""Share by which a report of a trial must be better than its first to show that the trial learns."""
+_BETTER = 0.01
+"""Share by which a report must be better than another one to count as better."""
 _FEWEST_PEERS = 3
 _NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
 
@@ -32,9 +32,8 @@ def reason_to_give_up(
 ) -> str:
     """Return why a trial should stop because of the problems of its run; "" if it should go on.
 
-    A breaking problem is reason enough. A costly one needs a known cause, and the trial must not learn and be better
-    than the median of the others at the same report: findings are evidence, results are proof. If the data is the
-    cause, no other trial may have learned from it.
+    A breaking problem is reason enough. A costly one needs a known cause, and the trial must not do well at the same
+    report: findings are evidence, results are proof. If the data is the cause, no other trial may have learned from it.
 
     Args:
         problems: Problems of its run.
@@ -64,19 +63,24 @@ def _reason(problem: Problem) -> str:
 
 
 def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:
-    """Return whether a trial learns, and is no worse than the median of the others after as many reports.
+    """Return whether a trial is better than the median of the others after as many reports, or as good and learns.
 
-    It learns if a report was clearly better than its first: a network of dead units still learns the class frequencies.
-    With few others, that decides alone.
+    It learns if a report was better than its first, by more than what a network of dead units gains, which still learns
+    the class frequencies. With few others, that decides alone.
     """
     losses = _losses(trial, objective)
     if not losses:
         return False
-    learns = min(losses) < losses[0] - _IMPROVED * abs(losses[0])
+    learns = _is_better(min(losses), losses[0])
     peers = [found[len(losses) - 1] for other in others if len(found := _losses(other, objective)) >= len(losses)]
     if len(peers) < _FEWEST_PEERS:
         return learns
-    return losses[-1] <= median(peers) and (learns or len(losses) == 1)
+    middle = median(peers)
+    return _is_better(losses[-1], middle) or (losses[-1] <= middle and (learns or len(losses) == 1))
+
+
+def _is_better(loss: float, other: float) -> bool:
+    return loss < other - _BETTER * abs(other)
 
 
 def _learned(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:

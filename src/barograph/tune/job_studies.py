@@ -17,7 +17,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.store.urls import store_from_url
 from barograph.tune.autotune import autotuned, refits
 from barograph.tune.confirming import confirm
-from barograph.tune.later_jobs import is_due, jobs_of
+from barograph.tune.later_jobs import attempt, is_due, later_names
 from barograph.tune.options import OPTIONS, check_objectives, check_positive, completion_of, split_entries
 from barograph.tune.overview import best_of, plan_of
 from barograph.tune.refitting import refit
@@ -147,13 +147,15 @@ def stop_study(study: Study, home: JobsHome, reason: str) -> tuple[bool, Sequenc
     if plan is None:
         return goes_on, []
     stopped = []
-    for name in [*(trial.job for trial in study.running), *jobs_of(study, plan, home)]:
+    for name, is_later in [*((trial.job, False) for trial in study.running),
+                           *((name, True) for name in later_names(study, plan))]:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
-            # A job that this machine does not know was submitted on another one.
-            view = adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
-            if not view.refresh().phase.is_over:
+            # The job of a trial that this machine does not know was submitted on another one.
+            view = attempt(home, name)[1] if is_later else \
+                adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
+            if view is not None and not view.refresh().phase.is_over:
                 request_stop(view, reason)
-                stopped.append(name)
+                stopped.append(view.name)
     return goes_on, stopped
 
 

@@ -57,16 +57,12 @@ def attempt(home: JobsHome, name: str) -> tuple[str, JobView | None]:
     raise AssertionError
 
 
-def jobs_of(study: Study, plan: TrialPlan, home: JobsHome) -> list[str]:
-    """Return the names of the jobs that repeat or refit trials of a study and did not fail.
-
-    Raises:
-        StoreError: The store of a job is unreachable.
-    """
+def later_names(study: Study, plan: TrialPlan) -> list[str]:
+    """Return the names of the first attempts of the jobs that repeat or refit trials of a study."""
     names = [repetition_job(trial, seed) for seed in range(1, plan.confirm + 1) for trial in candidates(study)]
     if plan.refit and (best := best_of(study)):
         names.append(refit_job(best))
-    return [name for name, view in (attempt(home, name) for name in names) if view is not None]
+    return names
 
 
 def candidates(study: Study) -> list[Trial]:

@@ -53,20 +53,21 @@ def curve_of(values: Sequence[float]) -> MetricCurve:
 
 
 def printed_pattern(name: str) -> str:
-    """Return a regular expression for the usual ways to print a metric.
+    """Return a regular expression for the usual ways to print a metric, but not for another one such as "test acc".
 
     Example:
         >>> [re.search(printed_pattern("acc"), line)[1] for line in ("epoch 3 | acc: 0.91", '{"acc": 9e-1}', "acc 0.9")]
         ['0.91', '9e-1', '0.9']
     """
-    return rf"""(?<![\w.-]){re.escape(name)}["']?(?:\s*[:=]\s*|\s+)([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan)"""
+    number = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w|[.,]\d)|(?i:nan|inf(?:inity)?)\b)"
+    return rf"""(?<![\w.-])(?<![A-Za-z]\s){re.escape(name)}["']?(?:\s*[:=]\s*|\s+)({number})"""
 
 
 class MetricValues:
     """Reads the metrics of a job's run.
 
     A metric without a pattern is a recorded one; if the run records others but not that one, or has ended without it,
-    it is looked for in the output.
+    it is looked for in the output, in lines with one value of it.
 
     Args:
         view: The job.
@@ -76,8 +77,8 @@ class MetricValues:
 
     def __init__(self, view: JobView, names: Sequence[str], patterns: Mapping[str, str]) -> None:
         self._view, self._names, self._patterns = view, names, patterns
-        self._printed = {name: _Printed(view, re.compile(patterns.get(name) or printed_pattern(name)))
-                         for name in names}
+        self._printed = {name: _Printed(view, re.compile(patterns.get(name) or printed_pattern(name)),
+                                        only=name not in patterns) for name in names}
 
     def read(self, run: RunReader | None) -> dict[str, MetricCurve]:
         """Return the curve of each metric that has values.
@@ -117,8 +118,8 @@ def _recorded(run: RunReader, known: Mapping[str, Metric], name: str) -> MetricC
 
 
 class _Printed:
-    def __init__(self, view: JobView, pattern: re.Pattern[str]) -> None:
-        self._view, self._pattern = view, pattern
+    def __init__(self, view: JobView, pattern: re.Pattern[str], *, only: bool) -> None:
+        self._view, self._pattern, self._only = view, pattern, only
         self._attempt = -1
         self._reader: LogReader | None = None
         self._rest = ""
@@ -126,9 +127,11 @@ class _Printed:
 
     def read(self) -> list[float]:
         for line in self._lines():
-            if match := self._pattern.search(line):
+            # A progress bar writes over itself.
+            found = self._pattern.findall(line.rpartition("\r")[2]) if self._only else self._pattern.findall(line)[:1]
+            if len(found) == 1:
                 try:
-                    self._values.append(float(match[1]))
+                    self._values.append(float(found[0]))
                 except ValueError:
                     continue  # matches text that is no number
         return self._values

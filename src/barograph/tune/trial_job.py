@@ -171,7 +171,7 @@ class TrialJob:
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
-        hint = f"The output has no line like '{name}: 0.5'. For another form, pass --metric '{name}=REGEX'"
+        hint = f"The output has no line with one value of it, like '{name}: 0.5'. Else pass --metric '{name}=REGEX'"
         known = recorded_names(self._run)
         if not known:
             return f"{name} was never reported: the run recorded no metric. {hint}"
