@@ -14,6 +14,7 @@ from barograph.errors import SettingsError, StoreDenied
 from barograph.experiments import feeding, marks, run_reading
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.component import Component
+from barograph.experiments.editing import Edit, edit_item
 from barograph.experiments.labels import run_at
 from barograph.experiments.run import Run, load_run
 from barograph.model.clock import ManualClock
@@ -229,6 +230,11 @@ def test_a_run_whose_folder_holds_another_run_is_archived(ended: tuple[Catalog, 
     now = run_at(catalog, found.facts["place"])
     assert now is not None
     assert now.uid == found.uid
+    catalog._clock.advance(1.0)  # type: ignore[attr-defined]
+    assert edit_item(catalog, old, Edit(archived=False, starred=True)).facts["state"] == "gone"
+    catalog.feed(thorough=True)
+    assert {item.uid: bool(item.facts.get("starred")) for item in catalog.find("kind = 'run'")} == {
+        first: True, found.uid: False}
 
 
 def test_a_run_that_was_moved_before_another_took_its_place_stays(ended: tuple[Catalog, Path]) -> None:

@@ -248,8 +248,12 @@ class Feeder:
         before = connection.execute(select(ITEMS.c.uid, ITEMS.c.place).where(
             ITEMS.c.place.in_(new), ITEMS.c.kind == ItemKind.RUN, ITEMS.c.uid.not_in(uids))).all() if new else ()
         for uid, url in before:
-            self._note_absent(connection, new[url], uid, {
-                "state": GONE, "message": "Its directory holds another run now.", "archived": True})
+            journal = _journal_of(new[url])
+            kept = f"{journal}~{uid}"  # the journal of the other run replaces the one of that directory
+            if connection.execute(update(ENTRIES).where(ENTRIES.c.place == journal, ENTRIES.c.uid == uid).values(
+                    place=kept)).rowcount:
+                self._note_absent(connection, new[url], uid, {
+                    "state": GONE, "message": "Its directory holds another run now.", "archived": True}, kept)
 
     def _note_gone(self, places: Sequence[str], fed: Fed) -> None:
         """Mark missing runs as gone; what the catalog knows of them stays."""
@@ -259,14 +263,20 @@ class Feeder:
                 fed.gone += uid is not None and self._note_absent(connection, place, uid, {
                     "state": GONE, "message": "Its directory no longer exists."})
 
-    def _note_absent(self, connection: Connection, place: str, uid: str, facts: Mapping[str, Any]) -> bool:
-        """Note facts about a run that is no longer at a place; return False if it still exists elsewhere."""
+    def _note_absent(
+        self, connection: Connection, place: str, uid: str, facts: Mapping[str, Any], journal: str = ""
+    ) -> bool:
+        """Note facts about a run that is no longer at a place; return False if it still exists elsewhere.
+
+        Its entries are in the journal of the place, or in another one.
+        """
+        journal = journal or _journal_of(place)
         connection.execute(delete(FED).where(FED.c.place == place))
         moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first() is not None
         if moved:
-            connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
+            connection.execute(delete(ENTRIES).where(ENTRIES.c.place == journal))
         else:
-            store_entries(connection, _journal_of(place), [("~", Entry(uid, Verb.SET, facts, self._clock.unix()))])
+            store_entries(connection, journal, [("~", Entry(uid, Verb.SET, facts, self._clock.unix()))])
         _write_folded(connection, [uid], {})
         return not moved
 
