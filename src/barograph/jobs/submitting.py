@@ -17,7 +17,7 @@ from barograph.errors import JobRefused, ObjectExists, SettingsError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
-from barograph.jobs.code import pack
+from barograph.jobs.code import PackedCode, pack
 from barograph.jobs.controller_process import announce, dismiss, ensure_controller
 from barograph.jobs.engines.engines import engines
 from barograph.jobs.failure_rate import checkpoints_of
@@ -144,9 +144,8 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     notes: tuple[str, ...] = ()
     if not spec.algorithm:
         try:
-            here = Path.cwd()
-            packed = pack(here, secrets=Secrets(os.environ), away=_away(here.as_uri(), home, spec, channels))
-            code, notes = f"{size(packed.size_bytes)} from {here}", packed.notes
+            packed = _packed(spec, channels, Path.cwd().as_uri(), home, Secrets(os.environ))
+            code, notes = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -204,7 +203,7 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
                      integrations=installed_integrations().found)
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)
-    packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home, spec, channels))
+    packed = None if spec.algorithm else _packed(spec, channels, store.url, home, secrets)
     manifest = new_manifest(settings, command=secrets.hide_words(spec.shown), clock=SystemClock(), name=name)
     with noted_submission(home, name, store, manifest.run_id):
         try:
@@ -241,12 +240,24 @@ def _needs(settings: Settings) -> tuple[Selection, ...]:
     return needs_from_settings(settings)
 
 
-def _away(url: str, home: JobsHome, spec: JobSpec, channels: Sequence[ListedChannel]) -> tuple[Path, ...]:
-    """Return directories that are not sent as code: of runs, of jobs, and of data that the script finds as channels."""
-    here, named = Path.cwd(), [Path(os.path.abspath(word)) for word in spec.command]
-    data = [path for item in channels if (path := Path(item.channel.source)).is_dir() and here in path.parents
-            and not any(path in file.parents for file in named)]
-    return (*map(Path, away_from(url)), home.path, *data)
+def _packed(spec: JobSpec, channels: Sequence[ListedChannel], url: str, home: JobsHome, secrets: Secrets) -> PackedCode:
+    """Return the code of the current directory, for a run at a URL.
+
+    Directories of runs, of jobs, and of data that the script finds as channels are not sent, unless the command names
+    something in them.
+
+    Raises:
+        JobRefused: It is too large, or cannot be read.
+    """
+    here = Path.cwd()
+    # Words such as `--config=data/one.toml` name files, too.
+    named = [Path(os.path.abspath(part)) for word in spec.command for part in {word, word.rpartition("=")[2]}]
+    data = {path: item.channel.name for item in channels
+            if (path := Path(item.channel.source)).is_dir() and here in path.parents
+            and not any(path in (file, *file.parents) for file in named)}
+    packed = pack(here, secrets=secrets, away=(*map(Path, away_from(url)), home.path, *data))
+    return replace(packed, notes=(*packed.notes, *(
+        f'"{path.relative_to(here)}": only as the channel {name}.' for path, name in data.items())))
 
 
 def _settings(spec: JobSpec, store: Store) -> Settings:

@@ -75,20 +75,23 @@ def test_settings_that_run_refuses_are_refused(
     assert home.all() == []
 
 
-@pytest.mark.parametrize(("source", "script", "sent"), [
+@pytest.mark.parametrize(("source", "command", "sent"), [
     ("images", "train.py", False), (".", "train.py", True), ("images", "images/train.py", True),
-    ("images/0.png", "train.py", True),
+    ("images/0.png", "train.py", True), ("images", "train.py --dir images", True),
+    ("images", "train.py --first=images/0.png", True), ("images", "train.py --image images2", False),
 ])
 def test_data_beside_the_script_is_not_sent_with_the_code_too(
-    here: Path, capsys: pytest.CaptureFixture[str], source: str, script: str, sent: bool
+    here: Path, capsys: pytest.CaptureFixture[str], source: str, command: str, sent: bool
 ) -> None:
     (here / "images").mkdir()
     (here / "images" / "0.png").write_bytes(os.urandom(2**20))
+    script, *_ = words = command.split()
     (here / script).write_text("")
     submit_typed({**dict.fromkeys(submit.command.__signature__.parameters),  # type: ignore[attr-defined]
-                  "command": [script], "data": [f"train={source}"], "dry_run": True})
+                  "command": words, "data": [f"train={source}"], "dry_run": True})
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert [line.startswith("code 1.0 MiB from ") for line in lines if line.startswith("code ")] == [sent]
+    assert any('"images": only as the channel train.' in line for line in lines) != sent
 
 
 def test_a_dry_run_shows_the_terms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
