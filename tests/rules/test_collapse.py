@@ -92,6 +92,14 @@ def test_a_collapse_after_an_odd_batch_points_at_its_sample() -> None:
     assert Cause.LEARNING_RATE_TOO_HIGH not in causes(found)
 
 
+def test_an_explosion_that_the_layers_survived_is_not_the_cause_of_a_later_collapse() -> None:
+    losses = [2.3, 2.2, 2.1, 2.3, 9.2, 4.4, 1e5, 29.6, 3.0, 2.3]
+
+    found = last(ActivationCollapse(), *with_losses(losses), layers(50, WELL, WELL), layers(5050, WELL, COLLAPSED))
+
+    assert not any("1e5" in cause.why for cause in found.causes)
+
+
 def test_a_high_first_loss_is_no_explosion() -> None:
     found = last(ActivationCollapse(), *with_losses([1e5, 9e4, 2e5, 40.0, 2.3]), layers(50, WELL, COLLAPSED))
 

@@ -105,7 +105,7 @@ class ActivationCollapse(Rule):
                f"square, threshold {number(self.threshold)})")
         dead = float(np.mean([_dead(found[row][1]) for row in rows]))
         slower = sentence(lower_rate(learning_rate(view), 10))
-        exploded = suspect_explosion(memory)
+        exploded = suspect_explosion(memory, was_well=memory.get("was_well", -1))
         # From the start, no learning rate can be the reason.
         first = f"{slower}; add" if exploded or "was_well" in memory else "Add"
         return Symptom(

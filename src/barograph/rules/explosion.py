@@ -21,6 +21,7 @@ LOSSES = Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozens
 
 _FACTOR, _UNKNOWN_FACTOR = 10.0, 1000.0
 """Multiples of its start that a loss over classes, and any other loss, must exceed."""
+_RECOVERED_STEPS = 20
 _LEAST_START = 1.0
 """The first small batch may be easy."""
 
@@ -58,8 +59,12 @@ def note_explosion(view: StepView, memory: Memory) -> None:
         own["peak"][2:] = [loss, view.step.number, learning_rate(view)]
 
 
-def suspect_explosion(memory: Memory) -> Suspicion | None:
+def suspect_explosion(memory: Memory, *, was_well: int = -1) -> Suspicion | None:
     """Return why the loss exploded, if it did: an odd batch, or a learning rate that is too high.
+
+    Args:
+        memory: Memory of the rule.
+        was_well: Last step at which the model was found well; long after the explosion, it has survived it.
 
     Example:
         >>> suspect_explosion({"explosion": {"peak": [2.3, 23.0, 1e5, 13, 0.8]}}).why
@@ -69,7 +74,7 @@ def suspect_explosion(memory: Memory) -> Suspicion | None:
     if "peak" not in own:
         return None
     peak = _Peak(*own["peak"])
-    if peak.highest <= peak.limit:
+    if peak.highest <= peak.limit or was_well > peak.step + _RECOVERED_STEPS:
         return None
     return odd_batch_behind(own, peak.step) or Suspicion(
         Cause.LEARNING_RATE_TOO_HIGH, _WEIGHT,
