@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 _OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-links": "--find-links",
-            "constraint": "--constraint"}
+            "constraint": "--constraint", "trusted-host": "--allow-insecure-host", "no-index": "--no-index"}
 """pip's settings, and what uv calls them."""
+_SECTIONS = (":env:", "install", "global")
+"""Sections of pip's settings; the first with a setting wins."""
 
 
 def installed(pip: Sequence[str], uv: str | Path, python: str | Path, words: Sequence[str],
@@ -40,18 +42,18 @@ def installed(pip: Sequence[str], uv: str | Path, python: str | Path, words: Seq
 
 
 def _options_of(settings: str) -> list[str]:
-    r"""Return uv's options for what `pip config list` prints: the environment first, then each file.
+    r"""Return uv's options for what `pip config list` prints.
 
     Example:
         >>> _options_of(":env:.find-links='/opt'\nglobal.find-links='/other'\nglobal.constraint='a.txt b.txt'\n")
         ['--find-links', '/opt', '--constraint', 'a.txt', '--constraint', 'b.txt']
     """
     found: dict[str, list[str]] = {}
-    for line in settings.splitlines():
-        name, _, value = line.partition("=")
+    lines = [line.partition("=") for line in settings.splitlines() if line.partition(".")[0] in _SECTIONS]
+    for name, _, value in sorted(lines, key=lambda line: _SECTIONS.index(line[0].partition(".")[0])):
         option = _OPTIONS.get(name.rpartition(".")[2])
         if option is not None and option not in found:
             found[option] = [word for item in shlex.split(value) for word in item.split()]
-    return [word for option, values in found.items() for value in values for word in (option, value)]
-
-
+    is_alone = [word.lower() for word in found.pop("--no-index", [])] in (["1"], ["true"], ["yes"], ["on"])
+    return [*(["--no-index"] if is_alone else []),
+            *(word for option, values in found.items() for value in values for word in (option, value))]

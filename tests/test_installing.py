@@ -11,7 +11,9 @@ PIP = """#!/bin/sh
 if [ "$1" = config ]; then
   echo ":env:.find-links='/wheels'"
   echo "global.find-links='/others'"
-  echo "global.extra-index-url='https://one https://two'"
+  echo "global.extra-index-url='https://ignored'"
+  echo "global.no-index='true'"
+  echo "install.extra-index-url='https://one https://two'"
   echo "global.timeout='180'"
 else echo pip "$@"; fi
 """
@@ -34,7 +36,7 @@ def said_by(programs: Path, uv: str) -> list[str]:
 def test_uv_installs_from_where_pip_would(programs: Path) -> None:
     assert said_by(programs, "uv") == [
         "uv", "pip", "install", "--quiet", "--python", "/env/python", "--index-strategy", "unsafe-best-match",
-        "--find-links", "/wheels", "--index", "https://one", "--index", "https://two", "some==1"]
+        "--no-index", "--find-links", "/wheels", "--index", "https://one", "--index", "https://two", "some==1"]
 
 
 @pytest.mark.parametrize("uv", ["failing", ""])

@@ -43,8 +43,9 @@ def mend_zsh_script() -> None:
     """
     from typer import _completion_shared
 
-    scripts: dict[str, str] = _completion_shared._completion_scripts
-    scripts["zsh"] = scripts["zsh"].rstrip().replace(_ZSH_END, _ZSH_MENDED)
+    scripts: dict[str, str] = getattr(_completion_shared, "_completion_scripts", {})  # private: it may go
+    if "zsh" in scripts:
+        scripts["zsh"] = scripts["zsh"].rstrip().replace(_ZSH_END, _ZSH_MENDED)
 
 
 def runs_beginning(word: str) -> list[str]:

@@ -167,7 +167,7 @@ def _files(home: JobsHome, folder: str) -> list[Path]:
 def _works(home: JobsHome) -> set[str]:
     """Return the jobs with directories on this machine, apart from those that another machine must remove."""
     return {path.name for path in (home.path / "work").glob("*") if not path.name.startswith(".") and not (
-        (places := list(path.iterdir())) and all(map(is_left_elsewhere, places)))}
+        (places := list(path.glob("*"))) and all(map(is_left_elsewhere, places)))}
 
 
 def _parts(home: JobsHome) -> list[Path]:

@@ -222,7 +222,7 @@ def _gradient_of(form: _Form, leaves: list[Any]) -> Callable[..., NDArray[Any]]:
         for start in range(0, len(inputs), len(batch)):
             some = slice(start, start + len(batch))
             count = len(inputs[some])
-            made = jax.grad(score)(batch.at[:count].set(inputs[some]), jnp.asarray(classes[some]))
+            made = jax.grad(score)(batch.at[:count].set(jnp.asarray(inputs[some], batch.dtype)), jnp.asarray(classes[some]))
             found.append(_on_host(made)[:count])
         return np.concatenate(found)
 

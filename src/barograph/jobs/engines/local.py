@@ -216,8 +216,11 @@ class LocalEngine:
     def kill(self, handle: Handle) -> None:
         """See `Engine.kill`. An instance on another machine ends itself once it sees that it was given up."""
         if is_elsewhere(handle):
+            file = Path(handle["work"]) / ASKED
+            part = file.with_suffix(".part")  # a reader must not see an empty file
             with contextlib.suppress(OSError):
-                (Path(handle["work"]) / ASKED).write_text(handle["host"], "utf-8")
+                part.write_text(handle["host"], "utf-8")
+                part.replace(file)
             return
         if not self.is_gone(handle):
             kill_unmarked_below(handle["pid"], INSTANCE_VARIABLE)

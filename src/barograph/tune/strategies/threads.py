@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from typing import Any
 
 
@@ -12,12 +13,13 @@ def one_thread() -> contextlib.AbstractContextManager[Any]:
 
     The matrices of a study are small: a second thread gains nothing, and on a busy processor both wait for each other.
     """
-    pools = _pools()
+    pools = _pools(len(sys.modules))
     return contextlib.nullcontext() if pools is None else pools.limit(limits=1, user_api="blas")
 
 
-@functools.cache
-def _pools() -> Any:
+@functools.lru_cache(maxsize=1)
+def _pools(modules: int) -> Any:
+    """Return the libraries of the process. They are looked for again only after imports, since it takes a millisecond."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
