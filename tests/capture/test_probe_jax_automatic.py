@@ -81,6 +81,22 @@ def test_maps_are_those_of_the_formula() -> None:
                                rtol=1e-2)
 
 
+def test_inputs_of_half_precision_have_maps_without_a_warning() -> None:
+    place = "memory://probe-jax-auto-half"
+
+    @jax.jit  # type: ignore[untyped-decorator]
+    def of_half(weights: Any, x: Any, y: Any) -> Any:
+        return loss_of(weights, x.astype(jnp.float32), y)
+
+    weights = jax.tree.map(jnp.asarray, W)
+    observed, evaluated = barograph.jax.observe(step), barograph.jax.observe(of_half, evaluation=True)
+    with barograph.attach(to=place, watch=False, probe={"samples": 6, "saliency": 2}):
+        weights, _ = observed(weights, X, Y)
+        evaluated(weights, jnp.asarray(X[:8], jnp.bfloat16), Y[:8])
+
+    assert len(saliency(place, saliency_samples(place)[1], method="gradient-input").maps) == 1
+
+
 def test_the_training_is_the_same_to_the_last_bit() -> None:
     place, bare = "memory://probe-jax-auto-bits", jax.tree.map(jnp.asarray, W)
     for _ in range(2):

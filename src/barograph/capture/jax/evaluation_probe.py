@@ -222,7 +222,8 @@ def _gradient_of(form: _Form, leaves: list[Any]) -> Callable[..., NDArray[Any]]:
         for start in range(0, len(inputs), len(batch)):
             some = slice(start, start + len(batch))
             count = len(inputs[some])
-            made = jax.grad(score)(batch.at[:count].set(jnp.asarray(inputs[some], batch.dtype)), jnp.asarray(classes[some]))
+            given = batch.at[:count].set(jnp.asarray(inputs[some], batch.dtype))
+            made = jax.grad(score)(given, jnp.asarray(classes[some]))
             found.append(_on_host(made)[:count])
         return np.concatenate(found)
 

@@ -19,7 +19,7 @@ def one_thread() -> contextlib.AbstractContextManager[Any]:
 
 @functools.lru_cache(maxsize=1)
 def _pools(modules: int) -> Any:
-    """Return the libraries of the process. They are looked for again only after imports, since it takes a millisecond."""
+    """Return the libraries of the process; since that takes a millisecond, the same as long as nothing is imported."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
