@@ -15,8 +15,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from building.installing import installed
-
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -46,11 +44,10 @@ def setup(_: Sequence[str] = ()) -> int:
             print("Cannot create a virtual environment. On Debian and Ubuntu, install python3-venv.",
                   file=sys.stderr)
             return made
-    failed = _python("-m", "pip", "install", "--quiet", "uv") or installed(
-        [str(PYTHON), "-m", "pip"], PYTHON.with_name("uv"), PYTHON, ["-r", "requirements-test.txt", "-e", "."],
-        cwd=ROOT).returncode
+    failed = _python("-m", "pip", "install", "--quiet", "--no-compile", "--requirement", "requirements-test.txt",
+                     "--editable", ".")
     if not failed:
-        # Some files are for other Python versions and fail, as with pip.
+        # pip compiles with one process only. Some files are for other Python versions and fail, as with pip.
         _python("-m", "compileall", "-qq", "-j", "0", str(VENV))
         READY.write_text(mark)
     return failed

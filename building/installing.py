@@ -1,7 +1,4 @@
-"""Installs packages with uv, as pip would: pip takes four times as much processor time.
-
-Needs the standard library only: `do.py` uses it before there is an environment.
-"""
+"""Installs packages with uv, as pip would: pip takes four times as much processor time."""
 
 from __future__ import annotations
 
