@@ -17,11 +17,14 @@ from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.reading.view import StepView
 
 LOSSES = Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.TRAIN})))
-"""What a rule needs that calls `note_explosion`."""
+"""Selection for rules that call `note_explosion`."""
 
 _FACTOR, _UNKNOWN_FACTOR = 10.0, 1000.0
 """Multiples of its start that a loss over classes, and any other loss, must exceed."""
 _RECOVERED_STEPS = 20
+"""A model that is healthy so many steps after an explosion has survived it."""
+_WEIGHT = 0.75
+"""More than that of a collapse, or of labels unrelated to inputs: both come after it."""
 _LEAST_START = 1.0
 """The first small batch may be easy."""
 
@@ -64,7 +67,7 @@ def suspect_explosion(memory: Memory, *, was_well: int = -1) -> Suspicion | None
 
     Args:
         memory: Memory of the rule.
-        was_well: Last step at which the model was found well; long after the explosion, it has survived it.
+        was_well: Last step at which the model was healthy; -1 if unknown.
 
     Example:
         >>> suspect_explosion({"explosion": {"peak": [2.3, 23.0, 1e5, 13, 0.8]}}).why
@@ -80,7 +83,3 @@ def suspect_explosion(memory: Memory, *, was_well: int = -1) -> Suspicion | None
         Cause.LEARNING_RATE_TOO_HIGH, _WEIGHT,
         f"the loss rose from {number(peak.start)} to {number(peak.highest)} at step {peak.step}",
         f"{sentence(lower_rate(peak.rate, 10))}.")
-
-
-_WEIGHT = 0.75
-"""More than that of a collapse, or of labels unrelated to inputs: both come after it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from barograph.errors import JobError
+from barograph.errors import JobError, StoreError
 from barograph.jobs.data.mounts import mounts, unmount
 from barograph.jobs.engines.engine import (
     ASKED,
@@ -33,6 +33,7 @@ from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
 from barograph.processes.process import ended_reason
 from barograph.runs.state.process import Process, is_alive, process_now
+from barograph.store.whole_file import write_whole
 from barograph.watch.figures import count, size
 
 _AGENT = "barograph.jobs.agent"
@@ -216,11 +217,8 @@ class LocalEngine:
     def kill(self, handle: Handle) -> None:
         """See `Engine.kill`. An instance on another machine ends itself once it sees that it was given up."""
         if is_elsewhere(handle):
-            file = Path(handle["work"]) / ASKED
-            part = file.with_suffix(".part")  # a reader must not see an empty file
-            with contextlib.suppress(OSError):
-                part.write_text(handle["host"], "utf-8")
-                part.replace(file)
+            with contextlib.suppress(StoreError):  # whole: the agent must not read an empty file
+                write_whole(Path(handle["work"]) / ASKED, handle["host"].encode())
             return
         if not self.is_gone(handle):
             kill_unmarked_below(handle["pid"], INSTANCE_VARIABLE)
