@@ -26,9 +26,13 @@ _SOURCES = ("pyproject.toml", "setup.py", "building/*.py", "requirements-test.tx
             "src/barograph/web/page/*.*", "src/barograph/web/page/src/**/*.*", "src/barograph/web/page/public/*.*")
 _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
          "site", "src/barograph.egg-info", "src/barograph/web/static", "src/barograph/web/page/node_modules")
-_DEBIAN_PACKAGES = {"chromium": ("chromium", "google-chrome"), "fuse3": ("fusermount3",), "zsh": ("zsh",),
-                    "fish": ("fish",)}
-"""Packages that pip does not have, and the programs of which one shows that a package is not needed."""
+_BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+_DEBIAN_PACKAGES = {"chromium-headless-shell": _BROWSERS, "chromium": _BROWSERS, "fuse3": ("fusermount3",),
+                    "zsh": ("zsh",), "fish": ("fish",)}
+"""Packages that pip does not have, and the programs of which one shows that a package is not needed.
+
+Chromium without its windows needs a quarter of the processor time. Not every distribution has it.
+"""
 
 
 def setup(_: Sequence[str] = ()) -> int:
@@ -149,14 +153,24 @@ def _python(*arguments: str, **variables: str) -> int:
 
 def _install_debian_packages() -> None:
     """Install Chromium, FUSE and shells where that is possible; the tests that need them skip without them."""
-    missing = [package for package, programs in _DEBIAN_PACKAGES.items() if not any(map(shutil.which, programs))]
+    missing = [package for package in _DEBIAN_PACKAGES if _is_needed(package)]
     if not missing or shutil.which("apt-get") is None or os.getuid() != 0:
         return
     print(f"Installing Debian packages for the tests: {', '.join(missing)}.", flush=True)
+    _apt_get("update")
     # One by one: not every distribution has all of them, and apt-get would then install none.
-    for words in (["update"], *(["install", "--yes", "--no-install-recommends", package] for package in missing)):
-        subprocess.call(["apt-get", "--quiet", "--quiet", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    for package in missing:
+        if _is_needed(package):
+            _apt_get("install", "--yes", "--no-install-recommends", package)
+
+
+def _is_needed(package: str) -> bool:
+    return not any(map(shutil.which, _DEBIAN_PACKAGES[package]))
+
+
+def _apt_get(*words: str) -> None:
+    subprocess.call(["apt-get", "--quiet", "--quiet", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
 
 def _mark() -> str:

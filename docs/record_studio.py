@@ -70,7 +70,7 @@ def main(*arguments: str) -> int:
     parser.add_argument("--runs", default=str(RUNS), help="folder with the runs of the demo")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="write every page, light and dark, at three widths")
     asked = parser.parse_args(arguments)
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-headless-shell"))), None)
     if chromium is None:
         print("There is no Chromium on this machine.", file=sys.stderr)
         return 1

@@ -15,7 +15,9 @@ import uvicorn
 
 from barograph.web.page_digest import SOURCES
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+# First Chromium without its windows: a tab takes it a quarter of the processor time.
+_NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "chromium-browser")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
 playwright = pytest.importorskip("playwright.sync_api")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
@@ -72,11 +74,11 @@ class Tab:
         playwright.expect(self.page.locator("main[aria-busy=false]")).to_be_visible()
         return self.page
 
-    def until(self, happened: Callable[[], bool], what: str = "it") -> None:
-        """Let the page go on until something has happened."""
+    def until(self, happened: Callable[[], bool], what: str | Callable[[], str] = "it") -> None:
+        """Let the page go on until something has happened; `what` says what was waited for."""
         deadline = time.monotonic() + LONGEST_SECS
         while not happened():
-            assert time.monotonic() < deadline, f"{what} not in time"
+            assert time.monotonic() < deadline, f"{what if isinstance(what, str) else what()} not in time"
             self.page.wait_for_timeout(20)
 
 
@@ -88,5 +90,22 @@ def violations(page: Any, *rules: str) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
-    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+    # Only these: what passes is nearly the whole page.
+    found = page.evaluate("(options) => axe.run(document, options).then((found) => found.violations)", options)
     return [f"{item['id']}: {node['target']} {node['html'][:120]}" for item in found for node in item["nodes"]]
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    tab = Tab(browser)
+    yield tab
+    tab.context.close()
+
+
+@pytest.fixture(name="tab")
+def silent_tab(browser: Any) -> Iterator[Tab]:
+    """A tab that must not complain."""
+    tab = Tab(browser)
+    yield tab
+    tab.context.close()
+    assert tab.complaints == []

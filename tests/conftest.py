@@ -54,6 +54,12 @@ _TRAINING = (
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""
 
+_LONGEST = (
+    "capture/test_keras_backends.py", "test_checks.py", "web/test_everyone.py", "capture/test_mirrored.py",
+    "journeys/test_replay_frameworks.py", "journeys/test_jobs_ray.py", "test_site.py",
+)
+"""Those that take more than half a minute, first: begun last, one would run alone while the other processors idle."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--fast`."""
@@ -73,19 +79,27 @@ def pytest_configure(config: pytest.Config) -> None:
                    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import files that `--fast` leaves out."""
+    folder = Path(__file__).parent
+    left_out = (folder / name for name in _TRAINING)
+    return True if config.getoption("fast") and collection_path in left_out else None
+
+
+def pytest_collectstart() -> None:
+    """Collect without the garbage collector: what is imported stays, and it would search all of that ten times."""
+    gc.disable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have the tests that take long run first: whoever runs beside them takes over what is left, and that is short."""
     here = f"{Path(__file__).parent}{os.sep}"
-    starts = tuple(f"{here}{name}" for name in _TRAINING)
-
-    def trains(item: pytest.Item) -> bool:
-        name = f"{item.path}{item.nodeid[len(item.nodeid.partition('::')[0]):]}"
-        return name.startswith(starts)
-
+    starts, longest = (tuple(f"{here}{name}" for name in names) for names in (_TRAINING, _LONGEST))
+    name = {item: f"{item.path}{item.nodeid[len(item.nodeid.partition('::')[0]):]}" for item in items}
     if config.getoption("fast"):
-        config.hook.pytest_deselected(items=[item for item in items if trains(item)])
-        items[:] = [item for item in items if not trains(item)]
-    items.sort(key=lambda item: not (trains(item) or item.path.name == "test_checks.py"))
+        config.hook.pytest_deselected(items=[item for item in items if name[item].startswith(starts)])
+        items[:] = [item for item in items if not name[item].startswith(starts)]
+    items.sort(key=lambda item: (not name[item].startswith(longest), not name[item].startswith(starts)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -106,9 +120,9 @@ def pytest_collection_finish() -> None:
     In every test after that the script would hold one optimizer more than that test made.
     """
     torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    made = [item for item in gc.get_objects() if issubclass(type(item), torch.optim.Optimizer)]
+    made = [item for item in gc.get_objects() if torch and issubclass(type(item), torch.optim.Optimizer)]
+    gc.freeze()  # before it collects again, or it would search all that was imported first
+    gc.enable()
     if made:
         raise pytest.UsageError(f"{len(made)} optimizers were made where tests are collected; make them in the tests.")
 
@@ -123,9 +137,10 @@ def few_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.collect()
     gc.freeze()
     here = str(Path(__file__).parent)
-    others = {name: module for name, module in list(sys.modules.items()) if module is not request.module
-              and Path(str(getattr(module, "__file__", None))).name.startswith("test_")
-              and str(module.__file__).startswith(here)}
+    # By their names first: a look at the files of ten thousand modules takes long, once for each file of tests.
+    others = {name: module for name, module in list(sys.modules.items())
+              if name.rpartition(".")[2].startswith("test_") and module is not request.module
+              and str(getattr(module, "__file__", None)).startswith(here)}
     for name in others:
         del sys.modules[name]
     yield

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -50,11 +51,12 @@ _MOMENTS = row_from_summary(summarize(np.array([0.5, -0.25])))[0].reshape(1, -1)
 class Training:
     """A worker that records one loss and one weight a step, as fast as it is told to."""
 
-    def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20, run_id: str = "test") -> None:
+    def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20, run_id: str = "test",
+                 versions: Mapping[str, str] = MappingProxyType({})) -> None:
         self.store, self.clock = store, clock
         manifest = Manifest(run_id=run_id, name="test", created_unix=clock.unix())
         self.attempt = claim_run(store, manifest, clock=clock).attempt
-        self.worker = claim_worker(store, attempt=self.attempt, clock=clock)
+        self.worker = claim_worker(store, attempt=self.attempt, clock=clock, versions=versions)
         self.heartbeat = Heartbeat(beat=0, time_unix=0.0)
         self.writer = RunWriter(store, self.worker, clock=clock, background=False,
                                 settings=Settings(queue_bytes=queue_bytes), status=lambda: self.heartbeat)

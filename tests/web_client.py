@@ -28,6 +28,7 @@ class Answer:
 class Client:
     def __init__(self, app: Any) -> None:
         self.app = app
+        self.logged: list[Exception] = []
 
     def post(self, url: str, data: Any, headers: Mapping[str, str] | None = None) -> Answer:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()
@@ -58,7 +59,12 @@ class Client:
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        asyncio.run(self.app(scope, receive, send))
+        try:
+            asyncio.run(self.app(scope, receive, send))
+        except Exception as error:
+            if not sent:
+                raise
+            self.logged.append(error)  # by uvicorn, after the response
         start = next(message for message in sent if message["type"] == "http.response.start")
         whole = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
         return Answer(start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, whole)

@@ -17,7 +17,7 @@ from barograph.errors import BarographError
 from barograph.judging.state import read_state
 from barograph.model.finding import Finding, finding_from_json
 from barograph.queries.problems import Problem, RateJump, problems_of
-from barograph.queries.recall import has_judged_all, recalled
+from barograph.queries.recall import judged_and_jumps, recalled
 from barograph.runs.reading.glance import glance
 from barograph.store.urls import store_from_url
 from benchmarks.faults.programs import Program
@@ -153,7 +153,7 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
     costliest = max((beat.cost for beat in beats), key=lambda cost: cost.share, default=None)
     state = read_state(store) or {"problems": ["the watcher left no state"]}
     problems = [*seen.problems, *state["problems"], *(problem for beat in beats for problem in beat.problems)]
-    if not has_judged_all(store):
+    if not judged_and_jumps(store)[0]:
         problems.append("not all that was recorded was judged")
     if any(beat.dropped_steps for beat in beats):
         problems.append(f"{sum(beat.dropped_steps for beat in beats)} steps were dropped")

@@ -136,7 +136,8 @@ def chromium() -> Iterator[Chromium]:
     """
     from playwright.sync_api import sync_playwright
 
-    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+    names = ("chromium", "google-chrome", "chromium-browser", "chromium-headless-shell")
+    program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         raise FileNotFoundError("no Chromium on this machine")
     with sync_playwright() as driver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from benchmarks.studio.chromium import Chromium
 from benchmarks.studio.data import CHARTS, KEYS, LIVE, NAN_STEP, POINTS, RUNS, SPIKE_STEP
@@ -134,13 +135,23 @@ def _published_unix(run: Path, logged_unix: float) -> float:
     return min((written for written in times if written >= logged_unix), default=time.time())
 
 
+_SETTLED_SECS = 12.0
+"""The server releases memory every five seconds."""
 SETS = (RUNS, POINTS, CHARTS, KEYS)
 """Sets of data that are written before."""
 
 
 def measure_server(directory: Path, log: Path, board: Board) -> None:
-    """Start and idle memory."""
+    """Start, idle memory after a list of indexed runs, and what a first look at a run takes and leaves."""
+    with serving(TOOLS["barograph"], directory, log=log) as served:
+        served.ask("api/search")  # indexes the runs, so that each round measures the same
     with serving(TOOLS["barograph"], directory, log=log) as served:
         board.add("start until it answers", 0.7, "s", served.start_secs)
-        time.sleep(1.0)
-        board.add("memory, idle", 100, "MB", served.memory_bytes() / MEGABYTE)
+        key = json.loads(served.ask("api/search"))["rows"][0]["key"]
+        time.sleep(_SETTLED_SECS)
+        board.add("memory, idle: runs listed", 100, "MB", served.memory_bytes() / MEGABYTE)
+        before = time.monotonic()
+        served.ask(f"api/run?run={quote(key)}")
+        board.add("first look at a run: answer", 0.5, "s", time.monotonic() - before)
+        time.sleep(_SETTLED_SECS)
+        board.add("memory, idle: a run looked at", math.inf, "MB", served.memory_bytes() / MEGABYTE)

@@ -77,6 +77,11 @@ class Served:
     start_secs: float
     process: subprocess.Popen[bytes]
 
+    def ask(self, path: str) -> bytes:
+        """Return its answer to a request."""
+        with urllib.request.urlopen(self.url + path, timeout=_LONGEST_SECS) as answer:
+            return bytes(answer.read())
+
     def memory_bytes(self) -> float:
         """Return the proportional set size of its processes: shared pages are divided among those that share them."""
         whole = 0.0

@@ -115,7 +115,9 @@ def in_order(rows: Sequence[Row], seed: int, rule: str) -> int:
         return bool(reason_to_stop(mine, (one for one in trials.values() if one is not mine), objective, stopping))
 
     def tell(row: int, accuracy: float) -> None:
-        trials[row].state = TrialState.FINISHED
+        # The rules stop no trial at a step at which others finished.
+        is_complete = len(trials[row].curve) == EPOCHS
+        trials[row].state = TrialState.FINISHED if is_complete else TrialState.STOPPED
 
     return simulated(rows, ask, report, tell)
 

@@ -21,6 +21,7 @@
     │   └── SplitTensor (LookupError)     each worker saved only a part of the tensor
     ├── JobError                          a training job failed, or cannot be managed
     │   ├── JobRefused (ValueError)       the job has problems and was not started
+    │   │   └── ClusterUnavailable        its cluster is unreachable; retrying may help
     │   └── UnknownJob (LookupError)      there is no job of that name
     ├── TuneError                         a study cannot be created, continued or used
     │   ├── BadSpace (ValueError)         the search space of a study is wrong
@@ -270,6 +271,10 @@ class JobRefused(JobError, ValueError):
     """A job has problems and was not started; the message lists them."""
 
 
+class ClusterUnavailable(JobRefused):
+    """The cluster of a job is unreachable, and the job was not started. Retrying may help."""
+
+
 class UnknownJob(JobError, LookupError):
     """There is no job of that name."""
 
@@ -338,14 +343,28 @@ def nearest(name: str, known: Iterable[str]) -> str:
         'There are none.'
     """
     names = sorted(known)
-    import difflib  # loaded here: most processes meet no such error
-
-    matches = difflib.get_close_matches(name, names, n=1)
-    if matches:
-        return f'Did you mean "{matches[0]}"?'
+    if match := closest(name, names):
+        return f'Did you mean "{match}"?'
     shown = ", ".join(name or '""' for name in names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"There are: {shown}{more}." if names else "There are none."
+
+
+def closest(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
+    """Return the name closest to a wrong one; "" if none is close.
+
+    Args:
+        name: The wrong name.
+        known: The names that exist.
+        least: Smallest similarity that counts, between 0 and 1.
+
+    Example:
+        >>> closest("weigth", ["weight", "gradient"]), closest("x", ["weight", "gradient"])
+        ('weight', '')
+    """
+    import difflib  # loaded here: most processes meet no such error
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, least)), "")
 
 
 _MOST_NAMES = 40

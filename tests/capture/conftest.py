@@ -135,13 +135,34 @@ def hold(record):
 
 
 @pytest.fixture
-def unoptimized() -> Iterator[None]:
-    """Have JAX compile without optimizations, in half the time: for tests of what a program is found to do.
+def unoptimized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have JAX compile without optimizations, in a quarter of the time: for tests of what a program is found to do.
 
     Not for those that compare bits.
     """
     import jax
+    from jax._src import compiler
 
+    made = compiler.get_compile_options
+
+    def options(*arguments: Any, **named: Any) -> Any:
+        found = made(*arguments, **named)
+        # The emitters of fused operations generate several times the code of the others.
+        found.env_option_overrides = [*found.env_option_overrides, ("xla_cpu_use_fusion_emitters", False)]
+        return found
+
+    monkeypatch.setattr(compiler, "get_compile_options", options)
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def unoptimized_but_bits(request: pytest.FixtureRequest) -> None:
+    """The same for the suite of every integration, except for its tests that compare the bits of two programs."""
+    if not any(part in request.node.name for part in ("same_bits", "an_error_of_ours", "under_a_budget")):
+        request.getfixturevalue("unoptimized")
+        return
+    import jax
+
+    jax.clear_caches()  # a step of the module may have been compiled by another test

@@ -6,6 +6,7 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -400,6 +401,16 @@ def test_a_step_whose_loss_cannot_be_read_is_a_step_all_the_same() -> None:
         recorded.integration.end_step(loss="much")  # type: ignore[arg-type]
     recorded.integration.end_step(loss=1.0)
     assert recorded.integration.step == 2
+
+
+def test_a_writer_that_does_not_answer_at_the_end_is_reported_in_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(strict=False)
+    recorded.integration.end_step(loss=1.0)
+    silent = replace(recorded.writer.close(EndState.FINISHED), complete=False, problems=("the writer did not answer",))
+    monkeypatch.setattr(recorded.writer, "close", lambda *_: silent)
+
+    with pytest.warns(BarographWarning, match=r"could not be written\. The writer did not answer\. The training is"):
+        recorded.session.close(EndState.FINISHED)
 
 
 def test_a_training_is_stopped_between_two_steps_only() -> None:

@@ -177,3 +177,54 @@ def test_weights_are_the_same_to_the_last_bit_with_and_without_us(record):
     bare = trained()
     record(preset="everything")
     assert torch.equal(bare, trained())
+
+
+@pytest.mark.parametrize("inputs", ["list", "generator", "dictionary"])
+def test_gradients_that_are_returned_and_subtracted_make_steps(record, inputs):
+    tape, model = record(preset="everything"), network()
+    weights, gradients = [], []
+    for _ in range(3):
+        loss = F.mse_loss(model(X), torch.ones(8, 1))
+        if inputs == "dictionary":
+            found = tuple(torch.autograd.grad(loss, dict(model.named_parameters())).values())
+        else:
+            found = torch.autograd.grad(loss, list(model.parameters()) if inputs == "list" else model.parameters())
+        gradients.append(found[0].clone())
+        with torch.no_grad():
+            for item, gradient in zip(model.parameters(), found, strict=True):
+                item.sub_(LR * gradient)
+        weights.append(model.weight.detach().clone())
+    tape.close()
+    assert tape.numbers() == [0, 1, 2]
+    for at in range(3):
+        assert tape.summary("weight:weight", at).l2 == pytest.approx(float(weights[at].norm()), rel=1e-5)
+        assert tape.summary("gradient:weight", at).l2 == pytest.approx(float(gradients[at].norm()), rel=1e-5)
+        assert "loss:total" in tape.names(at)
+
+
+def test_returned_gradients_of_tensors_without_a_module_make_steps(record):
+    tape, weight = record(), torch.ones(3, 1, requires_grad=True)
+    for _ in range(3):
+        (gradient,) = torch.autograd.grad(F.mse_loss(X @ weight, torch.ones(8, 1)), weight)
+        weight.data -= LR * gradient
+    tape.close()
+    assert tape.numbers() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("why", ["an optimizer", "no weights", "a graph"])
+def test_other_returned_gradients_make_no_step(record, why):
+    tape, model = record(), network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1) if why == "an optimizer" else None
+    x = X.clone().requires_grad_()
+    for _ in range(2):
+        wanted = [x] if why == "no weights" else list(model.parameters())
+        gradients = torch.autograd.grad(model(x).sum(), wanted, create_graph=why == "a graph")
+        with torch.no_grad():
+            for item, gradient in zip(wanted, gradients, strict=True):
+                item.add_(0.01 * gradient)
+    if optimizer is not None:
+        optimizer.zero_grad()
+        backward(model)
+        optimizer.step()
+    tape.close()
+    assert tape.numbers() == ([0] if optimizer is not None else [])

@@ -117,6 +117,7 @@ GIVEN: dict[Callable[..., Any], tuple[Any, ...]] = {
 
 def harvested(function: Callable[..., Any], *args: Any, taking: Taking) -> tuple[Any, list[Any]]:
     """Return what a function returns that is made anew, and what was gathered."""
+    assert foreign.is_there()  # registers the native loop
     closed = jax.make_jaxpr(function)(*args)
 
     def run(*args: Any) -> tuple[Any, list[Any]]:

@@ -65,6 +65,7 @@ def _accumulating(params: Any, state: Any, xs: Any, ys: Any) -> tuple[Any, Any, 
     return optax.apply_updates(params, updates), state, losses.mean()
 
 
+@pytest.mark.usefixtures("unoptimized_but_bits")
 class TestOptax(FrameworkConformance):
     framework = "jax"
 
@@ -188,7 +189,6 @@ SCHEDULE = optax.linear_schedule(0.4, 0.0, 20)
 SCHEDULED = [0.4 * (1 - step / 20) for step in range(12)]
 
 
-@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize(("tx", "rates", "donate"), [
     (optax.adam(0.25), [0.25] * 12, ()),
     (optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(SCHEDULE)), SCHEDULED, (0, 1)),
@@ -646,7 +646,6 @@ def test_a_held_step_stops_the_training_and_is_saved_whole(donate: tuple[int, ..
     assert "tests/jax_training.py" in capsule.content["script"]["sources"]
 
 
-@pytest.mark.usefixtures("unoptimized")
 def test_in_a_scan_the_turn_that_fails_is_withheld_alone() -> None:
     xs, ys = np.stack([X] * 4), np.stack([Y] * 4)
     xs[2, 0, 0] = np.nan

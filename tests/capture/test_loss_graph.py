@@ -191,6 +191,55 @@ def test_the_operation_that_made_the_loss_not_finite_is_named(out, name):
     assert bad_operations([loss.grad_fn]) == {name: 1.0}
 
 
+def attention(mask, *, large=False, dtype=torch.float16, passed=lambda scores: scores):
+    """A loss over scores of float16 products, of which one overflows, below a mask."""
+    queries = torch.ones(2, 4, 8, requires_grad=True)
+    scale = torch.ones(2, 4, 1).index_put((torch.tensor(1), torch.tensor(2)), torch.tensor(200.0 if large else 1.0))
+    values = (queries * scale).to(dtype)
+    scores = passed(values @ values.transpose(-2, -1)) / math.sqrt(8)
+    return (scores.masked_fill(mask, -math.inf).softmax(-1).to(dtype) @ values).float().sum()
+
+
+CAUSAL = ~torch.ones(4, 4, dtype=torch.bool).tril()
+ROW = CAUSAL.index_fill(0, torch.tensor(1), True)
+
+
+@pytest.mark.parametrize(("loss", "name"), [
+    (lambda: attention(ROW, dtype=torch.float32), "softmax"),
+    (lambda: attention(ROW), "softmax"),
+    (lambda: attention(CAUSAL, large=True), "bmm_float16"),
+    (lambda: attention(CAUSAL[None], large=True, passed=lambda scores: scores.float()), "bmm_float16"),
+    (lambda: attention(ROW[None, None], passed=lambda scores: scores.masked_fill(CAUSAL, 0)[:, None]), "softmax"),
+    (lambda: attention(CAUSAL & False, large=True, passed=lambda scores: torch.where(CAUSAL, -math.inf, scores)),
+     "bmm_float16"),
+])
+def test_a_row_that_is_masked_is_told_from_a_product_that_overflows(loss, name):
+    loss = loss()
+    assert loss.isnan()
+    assert bad_operations([loss.grad_fn]) == {name: 1.0}
+
+
+def test_without_its_mask_the_input_of_a_softmax_is_only_called_infinite():
+    def flat(scores):
+        return scores.masked_fill(ROW, -math.inf).view(8, 4)
+
+    scores = torch.ones(2, 4, 4, requires_grad=True)
+    assert bad_operations([flat(scores.exp()).softmax(-1).sum().grad_fn]) == {"softmax_of_infinity": 1.0}
+    assert bad_operations([flat(scores.half().exp()).float().softmax(-1).sum().grad_fn]) == {"softmax_float16": 1.0}
+
+
+def test_a_product_without_a_mask_overflows():
+    values = torch.full((4, 8), 200.0, dtype=torch.float16, requires_grad=True)
+    assert bad_operations([((values @ values.T) / 3).softmax(-1).sum().grad_fn]) == {"mm_float16": 1.0}
+    assert bad_operations([((values @ values.T) / 3).sin().sum().grad_fn]) == {"mm_float16": 1.0}
+
+
+def test_a_division_by_zero_of_a_large_product_stays_the_division():
+    values = torch.full((4, 8), 60.0, dtype=torch.float16, requires_grad=True)
+    large = torch.cat([values, torch.eye(4, 8, dtype=torch.float16) * 1e4]) @ torch.eye(8, dtype=torch.float16)
+    assert bad_operations([((large @ values.T) / (values[0, 0].detach() * 0)).sum().grad_fn]) == {"div": 1.0}
+
+
 NOTHING = {
     "all labels ignored": lambda out: F.cross_entropy(out, torch.full_like(LABELS, -100)),
     "no sample": lambda out: F.cross_entropy(out[:0], LABELS[:0]),

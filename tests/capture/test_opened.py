@@ -17,6 +17,8 @@ import pytest
 
 from barograph.capture import opened
 from barograph.capture.opened import Listening
+from barograph.experiments.artifacts import artifact_of
+from barograph.store.urls import store_from_url
 
 
 @pytest.fixture
@@ -166,6 +168,11 @@ def test_what_forked_children_read_is_taken_down_once(listening: Listening, tmp_
     found, _ = listening.since(0)
     assert sorted(found) == sorted(map(str, paths))
     assert listening.since(len(found)) == ((), 0)
+
+
+def test_what_barograph_reads_to_log_it_is_no_data_of_the_script(listening: Listening, file: Path) -> None:
+    artifact_of(store_from_url("memory://logged"), file, None, media_type="", copy=True)
+    assert listening.since(0) == ((), 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are heard on Linux alone")

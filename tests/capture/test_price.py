@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from barograph.capture.price import SHORT_SECS, Price
+from barograph.capture.price import Price
+from barograph.model.manifest import SHORT_SECS
 
 
 def train(price: Price, *, steps: int, step_secs: float, capture_secs: float, first_secs: float | None = None,
@@ -240,6 +241,16 @@ def test_steps_of_many_minutes_are_no_pauses():
         price.end_step(0)
     price.charge(300.0)
     assert price.has_room(now)
+
+
+def test_what_a_compiler_waited_for_a_processor_is_excluded_once(monkeypatch):
+    price, waited = Price(0.01), [0.5]
+    monkeypatch.setattr(price._processor_wait, "secs", lambda: waited[0])
+    price.start(0.0)
+    before = price.waited_secs()
+    waited[0] += 15.0
+    price.pass_over(20.0, 21.0, waited_before_secs=before)
+    assert price.training_secs(31.5) == pytest.approx(31.5 - 20.0 - 0.5)
 
 
 def test_what_a_compiler_took_is_no_training():

@@ -21,8 +21,8 @@ from barograph.capture.steps import Steps
 from barograph.capture.torch.resuming import begin_resuming
 from barograph.errors import ResumeFailed
 from barograph.model.checkpoints import CheckpointSettings
-from barograph.model.resume import ResumeOrder
-from barograph.runs.state.checkpoints import checkpoint_names, last_good
+from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.runs.state.checkpoints import checkpoint_names, last_good, needs_full_evaluations
 from barograph.store.urls import store_from_url
 
 
@@ -63,13 +63,17 @@ class Fates:
             order = ResumeOrder(last_good(self.store)[0].name, result, inexact)
             begin_resuming(tape.integration, self.store, order, begun.append)
             (resuming,) = begun
+        error = ""
         try:
             return self.script(Killer(killed_after), tape.integration)
         except Killed:
             return None
+        except (RuntimeError, KeyboardInterrupt) as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
         finally:
             if goes_on:
-                resuming.ends()
+                resuming.ends(error)
             self.problems = tape.session.guard.problems
             self.steps = tape.numbers()
             self.batches = tape.writer.batches
@@ -434,6 +438,100 @@ def test_a_script_that_ends_before_is_said(record, tmp_path):
     fates.script = lambda tick, integration: []
     fates.lives(goes_on=True, result=str(tmp_path / "result"))
     assert "The script ended before it reached the position of the checkpoint." in (tmp_path / "result").read_text()
+
+
+class Compared:
+    """A script that compares its predictions with all targets, after each of its passes."""
+
+    def __init__(self, **loading):
+        self.loading, self.evaluated = loading, 0
+
+    def __call__(self, tick, integration):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader, others = DataLoader(data(), 4, shuffle=True), DataLoader(data(9), 4, **self.loading)
+        seen, self.evaluated = [], 0
+        for _ in range(4):
+            for number, (x, y) in enumerate(loader):
+                (cross_entropy(model(x), y) / 2).backward()
+                if number % 2:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    tick()
+            model.eval()
+            predicted = torch.cat([model(x).argmax(1) for x, _ in others])
+            seen.append((predicted == others.dataset.tensors[1]).float().mean())
+            model.train()
+            self.evaluated += 1
+        return [*state(model), torch.stack(seen)]
+
+
+@pytest.mark.parametrize("loading", [{}, {"num_workers": 1}], ids=["here", "by workers"])
+def test_a_script_that_needs_whole_evaluations_gets_them_once_it_failed_without(record, tmp_path, loading):
+    script = Compared(**loading)
+    fates = Fates(record, script)
+    fates.lives(killed_after=8)
+    with pytest.raises(RuntimeError, match="size of tensor a"):
+        fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    said = result_from_text((tmp_path / "result").read_text())
+    assert said.again
+    assert said.failure == (
+        "The script ended before it reached the position of the checkpoint: RuntimeError: The size of tensor a (4) "
+        "must match the size of tensor b (9) at non-singleton dimension 0. Evaluations were shortened; the next "
+        "attempt repeats them in full.")
+
+    (tmp_path / "result").unlink()
+    resumed = fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    assert fates.problems[-1].endswith("of the next step are bit-identical.")
+    assert fates.steps[0] == 6, "it was repeated instead of resumed"
+    for one, other in zip(fates.whole(), resumed, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_script_that_fails_by_itself_is_not_tried_again(record, tmp_path):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=8)
+
+    def fails(tick, integration):
+        raise RuntimeError("no data\nnowhere")
+
+    fates.script = fails
+    with pytest.raises(RuntimeError, match="no data"):
+        fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    said = result_from_text((tmp_path / "result").read_text())
+    assert (said.failure, said.again) == (
+        "The script ended before it reached the position of the checkpoint: RuntimeError: no data.", False)
+    assert not needs_full_evaluations(fates.store)
+
+
+def test_a_resumption_that_the_user_interrupts_is_not_tried_again(record, tmp_path):
+    fates = Fates(record, interrupted)
+    fates.lives(killed_after=11)
+    STOPS.append(KeyboardInterrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    finally:
+        STOPS.clear()
+    assert not result_from_text((tmp_path / "result").read_text()).again
+    assert not needs_full_evaluations(fates.store)
+
+
+STOPS: list[type[BaseException]] = []
+
+
+def interrupted(tick, integration):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader, others = DataLoader(data(), 4), DataLoader(data(10), 4)
+    for _ in range(3):
+        for x, y in loader:
+            step(model, optimizer, x, y)
+            tick()
+        for x, _y in others:
+            model(x)
+        for stop in STOPS:
+            raise stop
 
 
 def test_another_model_is_refused_by_name(record, tmp_path):

@@ -53,7 +53,7 @@ def test_a_training_is_the_same_to_the_last_bit_and_nothing_is_left_behind(tmp_p
 
 def test_the_run_is_whole_and_rules_see_it(tmp_path: Path) -> None:
     train(smd.Hook(tmp_path / "run", **every_step()))
-    assert examine(store_from_url(tmp_path / "run")).whole
+    assert examine(store_from_url(tmp_path / "run")).intact
     run = barograph.open(tmp_path / "run")
     assert [view.step.number for view in run.views()] == [0, 1, 2]
     assert str(run.keys("loss")[0]) == "loss:total"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barograph.errors import SettingsError, StoreDenied
-from barograph.experiments import feeding, marks, run_reading
+from barograph.experiments import feeding, marks
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.component import Component
 from barograph.experiments.editing import Edit, edit_item
@@ -22,6 +22,7 @@ from barograph.model.items import Entry, Verb
 from barograph.model.origin import Origin
 from barograph.provenance.gathering import Gathered
 from barograph.runs.reading.glance import Glance
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.runs.state.origins import write_origin
 from barograph.store.base import Level, Store
@@ -282,8 +283,13 @@ def test_a_run_under_way_is_read_on_from_where_it_was(
     file_catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    inner = run_reading.RunReader
-    monkeypatch.setattr(run_reading, "RunReader", lambda store: opened.append(store.url) or inner(store))
+    init = RunReader.__init__
+
+    def opening(self: RunReader, store: Store, **options: Any) -> None:
+        opened.append(store.url)
+        init(self, store, **options)
+
+    monkeypatch.setattr(RunReader, "__init__", opening)
     with Run("r", root=str(tmp_path / "runs")) as run:
         run.log_metrics({"loss": 0.5})
         for _ in range(3):
@@ -302,3 +308,23 @@ def test_of_a_run_that_was_there_twice_the_one_that_stays_is_known(ended: tuple[
     catalog.feed()
     [run] = catalog.find("kind = 'run'")
     assert run.facts["place"] == str(folder)
+
+
+def test_what_is_more_urgent_goes_before_each_run_and_runs_are_there_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "_RUNS_AT_ONCE", 2)
+    for name in ("a", "b", "c"):
+        with Run(name, root=str(tmp_path / "runs")) as run:
+            run.log_metrics({"loss": 0.5})
+    age(tmp_path / "runs")
+    catalog = Catalog(tmp_path / "runs", clock=ManualClock(unix=run._clock.unix()))
+    gave_way, read, there = list[None](), list[None](), list[tuple[int, int]]()
+
+    catalog.feed(give_way=lambda: gave_way.append(None), before_records=lambda: read.append(None),
+                 progress=lambda done, total: there.append((total, catalog.indexed_runs)))
+    assert len(gave_way) == 6, "each is checked, then read"
+    assert [indexed for total, indexed in there if total == 3] == [0, 2, 3]
+    catalog.feed(give_way=lambda: gave_way.append(None), before_records=lambda: read.append(None))
+
+    assert (len(gave_way), len(read)) == (9, 3), "each is checked, and read only once"

@@ -34,14 +34,15 @@ def test_what_made_it_is_told_of_it() -> None:
     origin = Origin(
         parameters={"lr": 0.1, "deep": True}, derived_from="run-0", host="here", user="ann",
         code=Code("/repo", remote="https://host/repo.git", branch="main", commit="abc", dirty=True),
-        data=(DataFile("/data/a.csv", 10, 0, "ff"), DataFile("/data/huge.bin", 10**12, 0, "ee", whole=False)),
+        data=(DataFile("/data/a.csv", 10, 0, "ff"), DataFile("/data/b.csv", 10, 0, "dd", sha256="cc"),
+              DataFile("/data/huge.bin", 10**12, 0, "ee", whole=False)),
     )
     run = folded("run-1", of_run(told(origin)))
     assert run.parameters == {"lr": 0.1, "deep": True}
     assert [run.fields[name] for name in ("repository", "branch", "commit", "dirty", "host", "by")] == [
         "https://host/repo.git", "main", "abc", True, "here", "ann"]
     assert [(link.uri, link.digest) for link in run.inputs.values()] == [
-        ("file:///data/a.csv", "xxh3:ff"), ("file:///data/huge.bin", "")]
+        ("file:///data/a.csv", "xxh3:ff"), ("file:///data/b.csv", "sha256:cc"), ("file:///data/huge.bin", "")]
     assert list(run.relations) == [("derived_from", "run-0")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -86,7 +87,8 @@ def test_a_group_is_opened_in_the_order_of_the_list(full: Catalog) -> None:
         members = members_of_group(connection, ids, "params.width", "acc.max", "64")
         assert members == [number for number in ids if number in members]
         assert len(members) == 3
-        assert members_of_group(connection, ids, "params.width", "acc", "65") == []
+        with pytest.raises(UnknownName, match=re.escape('There is no group "65". There are: 16, 64')):
+            members_of_group(connection, ids, "params.width", "acc", "65")
 
 
 def test_an_unknown_metric_suggests_the_nearest(full: Catalog) -> None:

@@ -63,7 +63,16 @@ def test_a_page_shows_what_differs_first(full: Catalog) -> None:
 
     assert found.columns == ("state", "findings", "metrics.loss.last", "params.bias", "params.extra", "params.lr",
                              "created_unix")
-    assert usual_columns(columns(full)) == list(found.columns)
+    assert usual_columns(columns(full), runs=4) == list(found.columns)
+
+
+def test_facts_do_not_change_which_columns_are_usual() -> None:
+    recorded = [RunColumn("params.lr", "params.lr", "lr", "params", 1, False)]
+    facts = [RunColumn("host", "host", "host", "run", 2, False)]
+
+    for runs, shown in ((1, ["params.lr"]), (2, [])):
+        for some in (recorded, [*facts, *recorded]):
+            assert usual_columns(some, runs=runs) == ["state", "findings", *shown, "created_unix"]
 
 
 def test_pages_keep_the_order_of_the_search_and_the_exact_number(full: Catalog) -> None:

@@ -49,7 +49,7 @@ def test_modes_steps_workers_and_times_are_kept(target: Path) -> None:
 
 def test_the_run_is_whole_and_rules_see_it(target: Path) -> None:
     imported(SAVED, target)
-    assert examine(store_from_url(target)).whole
+    assert examine(store_from_url(target)).intact
     assert examine(store_from_url(target)).foreign == []
     first, second, evaluation = barograph.open(target).views()
     assert [str(view.step.mode) for view in (first, second, evaluation)] == ["train", "train", "eval"]
@@ -118,7 +118,7 @@ def damage_of(saved: Path, target: Path) -> str:
     book = book_in(store_from_url(target))
     assert book is not None
     assert book.damage == list(made.damage)
-    assert examine(store_from_url(target)).whole
+    assert examine(store_from_url(target)).intact
     assert len(barograph.open(target).series("loss:total", worker="r1")) == 2
     return "\n".join(made.damage)
 

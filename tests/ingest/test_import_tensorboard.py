@@ -86,7 +86,7 @@ def test_what_pytorch_writes_is_read(log: Path, target: Path, summary_writer: Ca
     assert values(run, "loss:total", "eval") == {2: 0.75}
     assert values(run, "scalar:Accuracy", "eval") == {2: 0.5}
     assert made.points == 11
-    assert examine(store_from_url(target)).whole
+    assert examine(store_from_url(target)).intact
 
 
 def test_histograms_of_pytorch_keep_what_they_state(

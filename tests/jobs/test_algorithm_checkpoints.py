@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ class Bench:
         return {file.name: file.read_bytes() for folder in ("model", "output")
                 for file in (self.folder / place / folder).iterdir() if not file.name.startswith("model.t")}
 
+    def give(self, table: Any) -> None:
+        """Make a table the data of the next trainings."""
+        table.to_csv(self.folder / "table.csv", index=False)
+        self.patch.setenv("SM_CHANNEL_TRAIN", str(self.folder / "table.csv"))
+
     def interrupt(self, name: str, place: str, *arguments: str, after: int) -> None:
         """Train until some checkpoints were saved."""
         saved, save = 0, Checkpoints.save
@@ -67,6 +73,11 @@ CASES = [
     ("lightgbm", "diabetes", ("--num_iterations", "40", "--learning_rate", "0.3", "--early_stopping_rounds", "4")),
     ("mlp", "wine", ("--max_iter", "12", "--hidden_layer_sizes", "8")),
     ("mlp", "diabetes", ("--max_iter", "12", "--solver", "sgd", "--learning_rate_init", "0.01")),
+    ("xgboost", "wine", ("--folds", "3", "--num_round", "12")),
+    ("xgboost", "diabetes", ("--folds", "3", "--num_round", "40", "--eta", "0.5", "--early_stopping_rounds", "4")),
+    ("xgboost", "diabetes", ("--folds", "3", "--num_round", "12", "--booster", "gblinear")),
+    ("mlp", "wine", ("--folds", "3", "--max_iter", "12", "--hidden_layer_sizes", "8")),
+    ("mlp", "diabetes", ("--folds", "3", "--max_iter", "12", "--solver", "sgd", "--learning_rate_init", "0.01")),
 ]
 
 
@@ -74,9 +85,7 @@ CASES = [
 def test_a_resumed_training_ends_with_the_model_of_an_uninterrupted_one(
     bench: Bench, name: str, data: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = bench.folder / "table.csv"
-    DATA[data](as_frame=True).frame.to_csv(table, index=False)
-    bench.patch.setenv("SM_CHANNEL_TRAIN", str(table))
+    bench.give(DATA[data](as_frame=True).frame)
     whole = bench.train(name, "whole", *arguments)
     bench.interrupt(name, "taken", *arguments, after=3)
     bench.interrupt(name, "taken", *arguments, after=2)
@@ -87,17 +96,76 @@ def test_a_resumed_training_ends_with_the_model_of_an_uninterrupted_one(
     assert [file for file in whole if resumed[file] != whole[file]] == []
 
 
+AGAIN = "The checkpoint is from a training with other data, folds or parameters: starting again."
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [
+    ("xgboost", "--folds 5 --num_round 12", "--folds 3 --num_round 12"),
+    ("xgboost", "--folds 3 --num_round 12", "--folds 5 --num_round 12"),
+    ("xgboost", "--folds 3 --num_round 12", "--num_round 12"),
+    ("xgboost", "--num_round 12", "--folds 3 --num_round 12"),
+    ("xgboost", "--folds 3 --num_round 12 --seed 1", "--folds 3 --num_round 12"),
+    ("mlp", "--folds 5 --max_iter 12", "--folds 3 --max_iter 12"),
+    ("mlp", "--folds 3 --max_iter 12", "--folds 5 --max_iter 12"),
+    ("mlp", "--folds 3 --max_iter 12", "--max_iter 12"),
+    ("xgboost", "--folds 3 --num_round 12 --eta 0.1", "--folds 3 --num_round 12"),
+    ("lightgbm", "--num_iterations 12 --learning_rate 0.3", "--num_iterations 12"),
+    ("lightgbm", "--num_iterations 12 --seed 1", "--num_iterations 12"),
+])
+def test_a_checkpoint_of_other_folds_or_parameters_is_not_used(
+    bench: Bench, name: str, before: str, after: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.give(load_diabetes(as_frame=True).frame)
+    fresh = bench.train(name, "fresh", *after.split())
+    bench.interrupt(name, "taken", *before.split(), after=3)
+    capsys.readouterr()
+    assert bench.train(name, "taken", *after.split()) == fresh
+    said = capsys.readouterr().out
+    assert said.count(AGAIN) == 1
+    assert "Resumed" not in said
+
+
+@pytest.mark.parametrize(("name", "arguments"), [
+    ("xgboost", ("--folds", "3", "--num_round", "12")), ("mlp", ("--folds", "3", "--max_iter", "12")),
+    ("lightgbm", ("--num_iterations", "12")),
+])
+@pytest.mark.parametrize("change", [
+    lambda table: table[:-20], lambda table: table.assign(bmi=table["bmi"].round(2)),
+    lambda table: table.assign(target=table["target"] + 1),
+], ids=["rows", "cells", "target"])
+def test_a_checkpoint_of_other_data_is_not_used(
+    bench: Bench, name: str, arguments: tuple[str, ...], change: Callable[[Any], Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = load_diabetes(as_frame=True).frame
+    bench.give(table)
+    fresh = bench.train(name, "fresh", *arguments)
+    bench.give(change(table))
+    bench.interrupt(name, "taken", *arguments, after=3)
+    bench.give(table)
+    assert bench.train(name, "taken", *arguments) == fresh
+    assert AGAIN in capsys.readouterr().out
+
+
+def test_a_checkpoint_that_does_not_say_of_what_it_is_is_not_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "checkpoint.npz", facts=np.array('{"best": 0.25}'))
+    assert Checkpoints("digest", {"SM_CHECKPOINT_DIR": str(tmp_path)}).load() is None
+    assert AGAIN in capsys.readouterr().out
+
+
 def test_without_a_directory_nothing_is_saved() -> None:
-    with Checkpoints({}) as saved:
+    with Checkpoints("digest", {}) as saved:
         assert (saved.due, saved.load()) == (False, None)
 
 
 def test_a_state_comes_back(tmp_path: Path) -> None:
     environ = {"SM_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
-    with Checkpoints(environ) as saved:
+    with Checkpoints("digest", environ) as saved:
         assert saved.load() is None
         saved.save({"best": 0.25, "none": None}, {"weight/0": np.arange(3.0)})
-    facts, arrays = Checkpoints(environ).load() or ({}, {})
+    facts, arrays = Checkpoints("digest", environ).load() or ({}, {})
     assert facts == {"best": 0.25, "none": None}
     assert list(arrays) == ["weight/0"]
     np.testing.assert_array_equal(arrays["weight/0"], [0.0, 1.0, 2.0])
@@ -106,7 +174,7 @@ def test_a_state_comes_back(tmp_path: Path) -> None:
 
 def test_a_notice_saves_and_ends(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Checkpoints({"SM_CHECKPOINT_DIR": str(tmp_path)}) as saved:
+    with Checkpoints("digest", {"SM_CHECKPOINT_DIR": str(tmp_path)}) as saved:
         assert not saved.due
         os.kill(os.getpid(), signal.SIGTERM)
         assert saved.due

@@ -15,6 +15,9 @@ from barograph.errors import UnknownName
 from barograph.jobs.algorithms.contract import run_trainer
 from barograph.jobs.algorithms.registry import Algorithm, algorithm_named, algorithms, problems_of
 from barograph.jobs.algorithms.table_prediction import BadData
+from forking import TABLES
+
+FORKED = TABLES
 
 
 def test_the_scripts_of_all_algorithms_exist_and_are_guarded() -> None:
@@ -61,6 +64,13 @@ def test_a_job_that_can_run_has_no_problems(houses: str) -> None:
     assert problems_of(algorithm_named("xgboost"), {}, {"train": "s3://bucket/houses.csv"}, "price") == []
 
 
+@pytest.fixture
+def forked(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the process that asks a library for its parameters be a fork."""
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+
+
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(("name", "package", "parameters", "misspelled", "meant"), [
     ("xgboost", "xgboost", {"colsample_bylevel": "0.5", "scale_pos_weight": "2", "n_estimators": "3",
                             "early-stopping-rounds": "2", "seed": "1"}, "etta", "eta"),

@@ -179,6 +179,16 @@ def test_other_damaged_files_are_refused(tmp_path: Path, write: Any) -> None:
         read_table(tmp_path / "other", Reading())
 
 
+def test_files_that_are_no_tables_are_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "excel.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(BadData, match=r"excel\.csv is not UTF-8"):
+        read_table(tmp_path / "excel.csv", Reading())
+    image = tmp_path / "cat.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    with pytest.raises(BadData, match=r"cat\.png is not a table .* For images, use --algorithm image-classifier\."):
+        read_table(image, Reading())
+
+
 def test_formats_are_known_by_content_without_a_suffix(tmp_path: Path, write: Any) -> None:
     pd.DataFrame({"a": [1], "b": ["x"]}).to_parquet(tmp_path / "p")
     assert read_table(tmp_path / "p", Reading()).form == "parquet"

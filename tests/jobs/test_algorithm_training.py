@@ -101,6 +101,15 @@ def probabilities(columns: dict[str, list[str]]) -> Any:
                      if name.startswith("probability_")]).T
 
 
+def test_the_prediction_script_ends_silently_when_its_reader_has_enough(job: Job, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("size,target\n" + "".join(f"{row},{row % 7}\n" for row in range(50_000)), encoding="utf-8")
+    script = job.train("linear", "--target", "target", "--task", "regression", train=table) / "model" / "predict.py"
+    done = subprocess.run(f'"{job.programs}/python" "{script}" "{table}" | head -1', shell=True, capture_output=True,
+                          text=True, timeout=600)
+    assert (done.stdout, done.stderr) == ("prediction\n", "")
+
+
 @pytest.mark.parametrize(("name", "data"), [("xgboost", "wine"), ("lightgbm", "diabetes"), ("linear", "cancer"),
                                             ("mlp", "diabetes")])
 def test_the_prediction_script_gives_the_predictions_of_the_training(

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from barograph.errors import JobError, SettingsError
+from barograph.errors import ClusterUnavailable, JobError, JobRefused, SettingsError
+from barograph.jobs import submitting
 from barograph.jobs.controller import Controller
 from barograph.jobs.engines.engine import ASKED, NotYet, Order
 from barograph.jobs.engines.local import LocalEngine
@@ -29,11 +30,15 @@ from barograph.jobs.job_log import EVENTS, STOP, EventLog
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, state_after
 from barograph.jobs.submission import Submission, write_submission
+from barograph.jobs.submitting import plan_of, submit
 from barograph.model.clock import ManualClock
 from barograph.processes.command import Command
 from barograph.processes.ray_link import Member, RayLink, RayNodeInfo, RayNodes
 from barograph.runs.format.metadata import sealed
 from barograph.store.urls import store_from_url
+from barograph.tune.space import Space
+from barograph.tune.studies import check_job
+from barograph.tune.trial_plan import TrialPlan
 
 SMALL = {"CPU": 2.0, "memory": 4.0 * 2**30}
 LARGE = {"CPU": 8.0, "memory": 16.0 * 2**30, "GPU": 2.0}
@@ -238,6 +243,28 @@ def test_data_in_directories_is_refused_if_other_nodes_do_not_have_it(
 
 def test_a_cluster_that_is_not_there_is_the_problem(engine: RayEngine, link: StandIn) -> None:
     assert engine.problems(spec(), "/runs/digits") == ["There is no cluster."]
+    assert len(engine.problems(spec(no_network=True))) == 2
+
+
+def test_a_cluster_that_is_not_there_hides_no_other_problem(
+    home: JobsHome, link: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code := tmp_path / "code").mkdir()
+    (code / "train.py").touch()
+    monkeypatch.chdir(code)
+    monkeypatch.setattr(submitting, "engines", lambda home: {"ray": lambda: RayEngine(
+        home, link=lambda address, environment: link)})
+    wrong = spec(data={"train": str(code / "missing")}, no_network=True)
+    problems = plan_of(wrong, home).problems
+    assert [problem.partition(" ")[0] for problem in problems] == ["--no-network", "There", "Channel"]
+    with pytest.raises(JobRefused) as caught:
+        submit(wrong, to=str(tmp_path / "run"), home=home)
+    assert type(caught.value) is JobRefused
+    assert str(caught.value).split("\n") == list(problems)
+    with pytest.raises(ClusterUnavailable, match="There is no cluster"):
+        submit(spec(), to=str(tmp_path / "run"), home=home)
+    with pytest.raises(ClusterUnavailable, match="There is no cluster"):
+        check_job(TrialPlan("study", spec(), tmp_path.as_uri()), Space.from_mapping({"x": [1, 2]}), home)
 
 
 def test_no_network_is_refused_because_nodes_do_not_enforce_it(engine: RayEngine, link: StandIn) -> None:

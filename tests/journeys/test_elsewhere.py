@@ -107,7 +107,7 @@ def test_an_export_and_an_import_change_nothing(story: Path, server: str, tmp_pa
     first = json.loads(barograph(tmp_path, "import", "mlflow", story / "mlflow.db", "--root", "first", "--json"))
     assert (len(first["runs"]), first["damage"]) == (5, [])
     sent = json.loads(barograph(tmp_path, "export", "mlflow", "digits", "--to", server, "--root", "first", "--json"))
-    assert [run["told"] for run in sent["runs"] if run["told"]] == []
+    assert [run["notes"] for run in sent["runs"] if run["notes"]] == []
     assert sum(run["artifacts"] for run in sent["runs"]) == 2
     assert "5 runs exported before" in barograph(
         tmp_path, "export", "mlflow", "digits", "--to", server, "--root", "first")

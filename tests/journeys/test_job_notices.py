@@ -29,6 +29,12 @@ for epoch in range(6):
         time.sleep(0.05)
 """
 
+COMPARE = """
+    with torch.no_grad():
+        predictions = torch.cat([model(x) for x, _ in DataLoader(loader.dataset, batch_size=8)])
+        print("accuracy", (predictions.argmax(1) == labels).float().mean().item())
+"""
+
 
 @pytest.fixture
 def jobs(desk: Any) -> Any:
@@ -76,4 +82,24 @@ def test_a_notice_that_comes_twice_loses_no_step(jobs: Any) -> None:
     assert wait(jobs, whole)["interruptions"] == 0
     losses = [jobs.open(f"barograph-runs/{job}").series("loss:cross_entropy").values.tolist() for job in (name, whole)]
     assert len(losses[0]) == 24
+    assert losses[0] == losses[1]
+
+
+def test_a_script_that_compares_whole_evaluations_is_resumed_by_the_attempt_after_the_next(jobs: Any) -> None:
+    jobs.script(TRAIN.replace("    while", f"{COMPARE}    while"))
+    name = submit(jobs, "comparing")
+    jobs.wait_until(lambda: "epoch 2" in jobs.end(jobs.start("barograph", "logs", name)).text, "it has trained")
+    (started,) = [event for event in events(jobs, name) if event.kind == "started"]
+    write_notice(Path(started.data["handle"]["work"]), Notice("file", "a test", started.time_unix + 3600))
+    jobs.wait_until(lambda: any(event.kind == "notice" for event in events(jobs, name)), "the notice has come")
+    (jobs.folder / "hold").unlink()
+    report = wait(jobs, name)
+    assert (report["phase"], report["attempt"], report["interruptions"]) == ("finished", 2, 1)
+    requeued = [event.data["reason"] for event in events(jobs, name) if event.kind == "requeued"]
+    assert requeued[1].startswith("The script ended with exit code 1: The script ended before it reached the position "
+                                  "of the checkpoint: RuntimeError: The size of tensor a (8) must match")
+    assert requeued[1].endswith("Evaluations were shortened; the next attempt repeats them in full.")
+    whole = submit(jobs, "whole")
+    assert wait(jobs, whole)["interruptions"] == 0
+    losses = [jobs.open(f"barograph-runs/{job}").series("loss:cross_entropy").values.tolist() for job in (name, whole)]
     assert losses[0] == losses[1]

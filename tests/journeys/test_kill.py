@@ -81,7 +81,7 @@ def test_a_training_killed_at_any_moment_keeps_what_was_published_and_is_resumed
     assert [state.worker.attempt for state in run.workers] == [0, 1, 2]
     assert run.steps()[-1] == reached + 39
     diagnosis = examine(run.store)
-    assert (diagnosis.damaged, diagnosis.whole) == ([], not diagnosis.missing)
+    assert (diagnosis.damaged, diagnosis.intact) == ([], not diagnosis.missing)
     again = desk.run("train.py", "5")
     assert again.code == 2
     assert "The run has finished" in again.err

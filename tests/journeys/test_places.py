@@ -90,7 +90,7 @@ def test_a_full_disk_ends_no_training_and_dropped_steps_are_reported(desk: Any, 
     after = steps_of(disk / "run")
     assert after == list(range(len(after)))
     diagnosis = examine(barograph.open(disk / "run").store)
-    assert (diagnosis.damaged, diagnosis.whole) == ([], False)
+    assert (diagnosis.damaged, diagnosis.intact) == ([], False)
 
 
 def _fill(file: Any) -> None:
@@ -181,7 +181,7 @@ for step in range(300):
     assert times[99] - times[150] > 39 * 86400
     assert times[299] - times[150] > 439 * 86400
     assert [str(state.standing) for state in run.workers] == ["finished"]
-    assert examine(run.store).whole
+    assert examine(run.store).intact
     assert {item.since_step for item in run.findings if item.code == "N101"} == {250}
     assert 0 < run.workers[0].ending.last.cost.train_secs < 120
 
@@ -222,7 +222,7 @@ def test_a_temporarily_unreachable_bucket_loses_nothing(desk: Any, bucket: Bucke
     ended = desk.end(process, b"")
     assert steps_of(place) == list(range(trained(ended)))
     assert f"barograph: {trained(ended)} steps" in ended.err
-    assert examine(barograph.open(place).store).whole
+    assert examine(barograph.open(place).store).intact
 
 
 @pytest.mark.s3

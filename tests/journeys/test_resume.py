@@ -99,3 +99,27 @@ def test_a_terminated_training_saves_a_checkpoint_and_resumes(killed: Any) -> No
     assert ended.code == 0, ended.err
     for name, tensor in weights(killed).items():
         assert torch.equal(tensor, killed.whole[name]), name
+
+
+def test_a_script_that_compares_whole_evaluations_resumes_at_the_second_time(make_desk: Callable[[str], Any]) -> None:
+    desk = make_desk("comparing")
+    desk.write("train.py", SCRIPT.replace("    scheduler.step()", """
+    with torch.no_grad():
+        predictions = torch.cat([model(x) for x, _ in DataLoader(loader.dataset, batch_size=8)])
+        assert (predictions.argmax(1) == labels).numel() == 96
+    scheduler.step()"""))
+    assert desk.python("train.py", "0", "SIGKILL").code == 0
+    whole = weights(desk)
+    desk.run("--rules", "none", "--budget", "off", "--checkpoint", "every=5", "train.py", "33", "SIGKILL")
+    (desk.folder / "last.pt").unlink()
+
+    first, second = (desk.end(desk.start("barograph", "resume", "run", "train.py", "0", "SIGKILL")) for _ in range(2))
+
+    assert first.code != 0
+    assert ("The script ended before it reached the position of the checkpoint: RuntimeError: The size of tensor a (8) "
+            "must match") in first.err
+    assert "the next attempt repeats them in full. Start it: barograph resume run …" in first.err
+    assert second.code == 0, second.err
+    assert "resumed from step 30: batch and loss of the next step are bit-identical" in second.err
+    for name, tensor in weights(desk).items():
+        assert torch.equal(tensor, whole[name]), name

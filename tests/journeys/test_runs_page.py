@@ -153,3 +153,18 @@ def test_a_color_and_columns_are_kept(page: Any, url: str, root: Path) -> None:
     playwright.expect(heads).to_have_text([re.compile("Run"), "width", "lr"])
     page.reload()
     playwright.expect(heads).to_have_text([re.compile("Run"), "width", "lr"])
+
+
+def test_after_an_invalid_search_all_columns_can_be_chosen_and_grouped_by(browser: Any, url: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(_LONGEST_MS)
+    playwright.expect.set_options(timeout=_LONGEST_MS)
+    page.goto(f"{url}#/runs?q=loss+%3C")
+
+    playwright.expect(page.get_by_text("This search is invalid.")).to_be_visible()
+    playwright.expect(page.get_by_label("Group by").locator("option", has_text="lr")).to_be_attached()
+    page.get_by_role("button", name="Columns").click()
+    columns = page.get_by_role("dialog", name="Columns")
+    playwright.expect(columns.get_by_role("checkbox", name="val/acc 10,000 runs")).to_be_visible()
+    context.close()

@@ -15,6 +15,7 @@ import pytest
 from barograph.store.urls import store_from_url
 from chromium import HOSTILE, LONGEST_SECS, Tab, needs_chromium, playwright
 from chromium import browser as browser
+from chromium import tab as tab
 from diary import Diary
 from forking import TORCH
 
@@ -88,13 +89,6 @@ def url(desk: Any) -> Iterator[str]:
     yield url
     process.terminate()
     process.wait()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    tab = Tab(browser)
-    yield tab
-    tab.context.close()
 
 
 def test_the_first_page_leads_to_the_verdict_its_cause_and_its_fix(tab: Tab, url: str) -> None:

@@ -110,6 +110,8 @@ print(len(study.trials), len(more.trials), more.over)
     assert done.out.split()[:2] == [b"2", b"3"]
     stopped = jobs.end(jobs.start("barograph", "tune", "stop", "python"))
     assert b"has already ended" in stopped.out
+    again = json.loads(jobs.end(jobs.start("barograph", "tune", "stop", "python", "--json")).out)
+    assert again == {"name": "python", "over": "it reached its limit of 3 trials", "stopping": []}
     listed = json.loads(jobs.end(jobs.start("barograph", "tune", "list", "--json")).out)
     assert [study["name"] for study in listed] == ["python"]
     unknown = jobs.end(jobs.start("barograph", "tune", "show", "pyton"))
@@ -163,7 +165,7 @@ def test_a_study_ends_after_its_time_and_lets_running_trials_end(jobs: Any) -> N
                                 "--jobs", "1000", "--max-time", "3s", "--name", "short"))
     assert ended.code == 0, ended.err
     shown = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "short", "--json")).out)
-    assert shown["over"] == "it reached its time limit of 3 s"
+    assert shown["over"] == "it reached its time limit of 3.0 s"
     assert {trial["state"] for trial in shown["trials"]} == {"finished"}
 
 

@@ -21,9 +21,9 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
 
 @pytest.mark.parametrize(("need", "around", "status", "said"), [
     (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), NETWORK, Unmet.NOT_APPLICABLE,
-     "Recorded only for PyTorch."),
+     "Only some trainings with PyTorch have it."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("frozen*", "foreign*")), NETWORK, Unmet.NOT_APPLICABLE,
-     "Recorded only for PyTorch, Keras, JAX and MXNet."),
+     "Only some trainings with PyTorch, Keras, JAX and MXNet have it."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("layers_in_train*",), schedule=IN_EVALUATION), NETWORK,
      Unmet.NEEDS_SETTING, EVALUATE),
     (Selection(kinds=frozenset({Kind.FACT, Kind.TREE}), include=("early_stopping*", "depth")), NETWORK,

@@ -176,8 +176,9 @@ def test_the_text_of_the_cell_is_kept_without_secrets(
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["train.py"], "takes no 'train.py'"), (["--as"], "--as needs a variable name"), (["--nope"], "No such option"),
-    (["--to", "memory://x"], "a directory or bucket with --to"), (["--json"], "has no --json"),
+    (["train.py"], "takes no 'train.py'"), (["--as"], "--as needs a variable name"),
+    (["--nope"], "There is no option --nope"), (["--to", "memory://x"], "a directory or bucket with --to"),
+    (["--json"], "has no --json"),
 ])
 def test_options_that_make_no_sense_are_refused_before_anything_runs(
     shell: Any, run_cell: Any, words: list[str], said: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from barograph.machine.cpu_use import CpuUse
+from barograph.machine.cpu_use import CpuUse, process_cpu_secs
 
 
 def readings(*values: float) -> Callable[[], float]:
@@ -47,3 +49,18 @@ def test_a_process_that_computes_uses_a_part_of_a_core() -> None:
     cores = use.mean_cores()
     assert cores is not None
     assert 0.0 < cores < 1.5
+
+
+def test_the_time_of_another_process_is_known_while_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = process_cpu_secs(os.getpid())
+    assert ours is not None
+    assert ours > 0
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert process_cpu_secs(ended.pid) is None
+
+    def has_no_descriptors(pid: int) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(psutil, "Process", has_no_descriptors)
+    assert process_cpu_secs(os.getpid()) is None

@@ -44,8 +44,13 @@ def test_what_cannot_is_said(value, message):
 
 
 def test_what_is_typed_is_the_cadence_and_the_file_has_the_rest():
-    settings = with_cadence(CheckpointSettings(auto=True, keep=7), "every=3")
+    settings = with_cadence(CheckpointSettings(auto=True, keep=7), "every=3", name="--checkpoint")
     assert settings == CheckpointSettings(every_steps=3, keep=7)
+
+
+def test_a_typed_cadence_that_is_none_is_named_as_it_was_typed():
+    with pytest.raises(SettingsError, match='checkpoint-every is "often"'):
+        with_cadence(None, "often", name="checkpoint-every")
 
 
 def test_settings_orders_and_results_come_back():

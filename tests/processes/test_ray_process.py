@@ -11,7 +11,8 @@ import ray
 
 from barograph.processes.command import Command
 from barograph.processes.process import HostLost, Output, Process
-from barograph.processes.ray_process import RayProcess, start_on_cluster
+from barograph.processes.ray_cluster import Remote
+from barograph.processes.ray_process import ProcessHost, RayProcess
 
 WRITES_AND_ENDS = """
 import sys
@@ -39,6 +40,16 @@ def cluster(joined_cluster: Any) -> Iterator[None]:
         yield
 
 
+def started(command: Command) -> RayProcess:
+    host = Remote(ProcessHost)
+    try:
+        host.call("start", command)
+    except OSError:
+        host.close()
+        raise
+    return RayProcess(host)
+
+
 def first_line(process: RayProcess) -> bytes:
     line = b""
     while not line:
@@ -48,7 +59,7 @@ def first_line(process: RayProcess) -> bytes:
 
 
 def test_output_and_exit_code_come_back(python: Any) -> None:
-    process: Process = start_on_cluster(python(WRITES_AND_ENDS))
+    process: Process = started(python(WRITES_AND_ENDS))
     assert process.wait() == 3
     assert process.output() == Output(b"".join(b"%d\n" % number for number in range(10_000)), b"no\n")
     assert process.output() == Output()
@@ -56,21 +67,21 @@ def test_output_and_exit_code_come_back(python: Any) -> None:
 
 
 def test_waiting_ends_after_its_time(python: Any) -> None:
-    process = start_on_cluster(python(UNTIL_INTERRUPTED))
+    process = started(python(UNTIL_INTERRUPTED))
     assert process.wait(0.1) is None
     process.kill()
     assert process.wait() == -signal.SIGKILL
 
 
 def test_an_interrupt_arrives(python: Any) -> None:
-    process = start_on_cluster(python(UNTIL_INTERRUPTED))
+    process = started(python(UNTIL_INTERRUPTED))
     assert first_line(process) == b"on\n"
     process.interrupt()
     assert process.wait() == 7
 
 
 def test_a_child_that_ignores_sigterm_is_killed(family: Any) -> None:
-    process = start_on_cluster(family.command)
+    process = started(family.command)
     child = family.child(first_line(process))
     assert process.end(0.5) == -signal.SIGTERM
     child.wait(600)
@@ -78,12 +89,12 @@ def test_a_child_that_ignores_sigterm_is_killed(family: Any) -> None:
 
 def test_a_program_that_is_not_there_is_an_error() -> None:
     with pytest.raises(OSError, match="No such file"):
-        start_on_cluster(Command(("/no/such/program",)))
+        started(Command(("/no/such/program",)))
 
 
 @pytest.mark.parametrize("by_ray", [True, False])
 def test_the_loss_of_its_host_is_noticed_and_ends_the_process(family: Any, by_ray: bool) -> None:
-    process = start_on_cluster(family.command)
+    process = started(family.command)
     child = family.child(first_line(process))
     if by_ray:
         ray.kill(process._host._actor)

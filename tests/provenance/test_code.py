@@ -130,6 +130,14 @@ def test_runs_in_the_repository_are_no_code(repository: Repository) -> None:
     assert names(kept.untracked) == {"results/notes.txt": b"mine"}
 
 
+def test_compiled_modules_and_environments_are_no_code(repository: Repository) -> None:
+    before = keep(repository.root)
+    for name in ("__pycache__/helper.cpython-311.pyc", "venv/pyvenv.cfg", "venv/bin/activate",
+                 "conda/conda-meta/history", "conda/bin/activate"):
+        repository.write(name, "x")
+    assert keep(repository.root) == before
+
+
 def test_a_folder_in_no_repository_says_so(tmp_path: Path) -> None:
     kept = keep(tmp_path)
     assert (kept.code, kept.diff) == (None, b"")

@@ -33,7 +33,8 @@ def test_batches_of_training_are_taken_together(diary: Any) -> None:
     (found,) = classes_in(diary.ended())
 
     assert len(found.frames) == MOST_FRAMES
-    assert found.frames[0].counts == ((0.0,),)
+    assert found.classes == (0, 1), "1 is only predicted"
+    assert found.frames[0].counts == ((0.0, 100.0), (0.0, 0.0))
     assert found.accuracy is not None
     assert len(found.accuracy.values) == 30
     assert (found.accuracy.first, found.accuracy.last) == (0.0, 1.0)

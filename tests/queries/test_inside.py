@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import barograph
 from barograph import inside
 from barograph.errors import SettingsError, UnknownKey, UnknownName
-from barograph.model.finding import FindingState
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import FindingState, NotEvaluated, Severity
 from barograph.model.step import Mode
 from barograph.queries.latent import latent, probe_frames
 from barograph.queries.learning_curves import learning_curves
@@ -212,3 +214,47 @@ def test_the_diagnosis_is_that_of_the_rules(new_diary, finding, state, diagnosis
 
     assert found.diagnosis == diagnosis
     assert (found.text == "The validation loss rose.") == (state is FindingState.OPEN)
+
+
+@pytest.mark.parametrize("code", ["L102", "L108"])
+def test_a_diagnosis_is_the_main_finding_of_the_problem_of_its_finding(new_diary, finding, code):
+    diary = losses(new_diary, FALLING, [1.2 + 0.1 * number for number in range(12)])
+    diary.publish()
+    write_event(diary.store, finding(Severity.COSTLY, code=code, rule="a", message="The curves are odd."))
+    write_event(diary.store, finding(Severity.COSTLY, code="A101", rule="dead-relu", message="ReLU units are dead.",
+                                     causes=(Suspicion(Cause.DEAD_RELU, 0.9),)))
+    run = diary.run()
+    (problem,) = run_now(run).summary.problems
+    found = learning_curves(run)
+
+    assert (found.diagnosis, found.text) == ("another fault", problem.findings[0].message)
+    assert found.text == "ReLU units are dead."
+    assert found.findings == (problem.findings[0].id,)
+
+
+@pytest.mark.parametrize(("code", "severity", "diagnosis"), [
+    ("A101", Severity.COSTLY, "another fault"), ("A101", Severity.DOUBTFUL, "not enough data"),
+    ("M107", Severity.COSTLY, "not enough data"), ("P106", Severity.COSTLY, "not enough data"),
+])
+def test_the_curves_of_a_model_with_a_grave_problem_are_not_fine(new_diary, finding, code, severity, diagnosis):
+    diary = losses(new_diary, FALLING, [1.05 * value for value in FALLING])
+    diary.publish()
+    write_event(diary.store, finding(severity, code=code))
+
+    assert learning_curves(diary.run()).diagnosis == diagnosis
+
+
+@pytest.mark.parametrize(("unmet", "level"), [
+    ((), "The training loss does not stay at that of a constant prediction;"),
+    (("L108",), "The rule on underfitting needs more data;"),
+])
+def test_without_a_finding_the_diagnosis_states_what_was_compared(new_diary, unmet, level):
+    reader = losses(new_diary, [1.6] * 12, [1.65] * 12).run()
+    now = run_now(reader)
+    rules = tuple(NotEvaluated(code, "underfit", "It needs more.") for code in unmet)
+    seen = replace(now.recall, watched=True, complete=True, summary=replace(now.summary, not_evaluated=rules))
+    found = learning_curves(reader, now=replace(now, recall=seen))
+
+    assert found.diagnosis == "no fault found"
+    assert level in found.text
+    assert "whether a larger model or more training would lower it is not tested" in found.text

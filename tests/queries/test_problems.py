@@ -12,12 +12,14 @@ from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import key_from_text
 from barograph.model.step import Mode
+from barograph.queries.consequences import LEARNS_ANYWAY, RULES_AFTER
 from barograph.queries.problems import problems_of
 from barograph.queries.remedies import Remedy, contradicting, first_advice, remedy_of
 from barograph.rules.words import lower_rate, raise_rate
 
 NAMES = {"A101": "dead-relu", "A103": "activation-collapse", "G103": "exploding-gradient",
-         "L101": "loss-not-decreasing", "L103": "overtraining", "L104": "loss-spike", "L108": "underfit",
+         "L101": "loss-not-decreasing", "L102": "overfit", "L103": "overtraining", "L104": "loss-spike",
+         "L108": "underfit", "T104": "rounds-past-best",
          "N101": "non-finite", "P107": "script-error", "W101": "weight-update-ratio", "W104": "frozen-parameter"}
 
 
@@ -64,7 +66,8 @@ def test_a_dead_layer_is_one_problem_with_one_remedy_and_its_consequences() -> N
     assert problem.remedy.text == "Initialize biases to 0."
     assert problem.evidence == ("The biases are -10", "Seen by A101: much.")
     assert problem.consequences == (
-        "frozen-parameter", "activation-collapse", "underfit", "loss-not-decreasing", "overtraining")
+        "frozen-parameter", "activation-collapse", "underfit", "loss-not-decreasing")
+    assert problem.leads_to[:2] == ("frozen parameter", "activation collapse")
     assert problem.findings[0].code == "A101"
 
 
@@ -77,10 +80,46 @@ def test_the_origin_of_nan_is_no_consequence_of_it() -> None:
     assert problem.consequences == (problem.findings[2].rule,)
 
 
+@pytest.mark.parametrize("code", ["L102", "L103", "T104"])
+@pytest.mark.parametrize("cause", sorted(RULES_AFTER.keys() - LEARNS_ANYWAY))
+def test_what_cannot_learn_is_never_called_overfitting(cause: str, code: str) -> None:
+    found = (finding("X101", Suspicion(cause, 0.9), opened=3),
+             finding(code, Suspicion(Cause.OVERFITTING, 0.1), opened=473, since=43))
+
+    for problem in problems_of(found):
+        assert not set(problem.leads_to) & {"overfitting", "overtraining", "rounds past best"}
+
+
+@pytest.mark.parametrize("code", ["A101", "A103", "G101", "L101", "L108", "W104"])
+def test_a_symptom_of_unknown_cause_is_never_called_overfitting(code: str) -> None:
+    late = finding("L103", Suspicion(Cause.OVERFITTING, 0.1), opened=473, severity=Severity.NOTE)
+
+    assert "overtraining" not in problems_of((finding(code, opened=3), late))[0].leads_to
+
+
+@pytest.mark.parametrize("cause", [Cause.FROZEN_PARAMETER, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA])
+def test_a_model_that_learns_less_may_overfit(cause: str) -> None:
+    (problem,) = problems_of((finding("X101", Suspicion(cause, 0.9), opened=3),
+                              finding("L102", Suspicion(Cause.OVERFITTING, 0.6), opened=100)))
+
+    assert problem.leads_to == ("overfitting",)
+
+
+def test_overtraining_follows_from_overfitting() -> None:
+    (problem,) = problems_of((finding("L102", Suspicion(Cause.OVERFITTING, 0.6), opened=100),
+                              finding("L103", Suspicion(Cause.OVERFITTING, 0.1), opened=473, severity=Severity.NOTE)))
+
+    assert problem.leads_to == ("overtraining",)
+
+
 def test_a_dead_network_is_never_called_overfitting() -> None:
     certain = replace(DEAD[5], causes=(Suspicion(Cause.OVERFITTING, 0.9),))
 
-    assert [item.cause for item in problems_of((*DEAD[:5], certain))] == ["dead-relu"]
+    (problem,) = problems_of((*DEAD[:5], certain))
+
+    assert problem.cause == "dead-relu"
+    assert "overtraining" not in problem.leads_to
+    assert certain in problem.findings
 
 
 def test_the_order_of_the_findings_does_not_matter() -> None:
@@ -182,6 +221,25 @@ def test_a_script_error_comes_last() -> None:
     assert [item.cause for item in problems_of((error, leak))] == ["leaky-validation", "script-error"]
 
 
+def test_updates_below_the_precision_of_the_weights_are_no_problem_of_their_own() -> None:
+    lost = finding("W104", Suspicion(Cause.FP16_UNDERFLOW, 0.8, "updates are below the precision"), opened=128)
+    small = finding("W101", Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.6, "updates are small"),
+                    Suspicion(Cause.SCHEDULER_MISPLACED, 0.4, "the learning rate fell"), opened=1408)
+
+    (problem,) = problems_of([small, lost])
+
+    assert (problem.cause, len(problem.findings)) == (Cause.FP16_UNDERFLOW, 2)
+
+
+def test_values_that_underflow_explain_neither_the_scheduler_nor_large_updates() -> None:
+    lost = finding("W104", Suspicion(Cause.FP16_UNDERFLOW, 0.8, "updates are below the precision"), opened=128)
+    scheduler = finding("O102", Suspicion(Cause.SCHEDULER_MISPLACED, 0.7, "it was never stepped"), opened=10)
+    large = finding("W101", Suspicion(Cause.INITIALIZATION_SCALE, 0.5, "updates are large"), opened=20)
+
+    assert Cause.SCHEDULER_MISPLACED in {problem.cause for problem in problems_of([scheduler, lost])}
+    assert len(problems_of([large, lost])) == 2
+
+
 def test_usual_suspects_are_no_diagnosis() -> None:
     suspects = [Suspicion(cause, 0.2, "a usual suspect") for cause in (Cause.NO_WARMUP, Cause.SOFTMAX_TWICE)]
 
@@ -221,6 +279,32 @@ def test_a_cause_that_another_brings_about_is_no_root() -> None:
 
     assert problem.title == "The learning rate is too high (2)"
     assert problem.consequences == ("dead-relu",)
+
+
+LARGE = finding("W101", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6), opened=2, state=FindingState.CLOSED,
+                remedy="Lower the learning rate from 3 to 0.1.")
+"""Updates that were far too large until the weights had grown."""
+
+
+@pytest.mark.parametrize(("code", "suspicion"), [
+    ("G101", Suspicion(Cause.VANISHING_GRADIENT, 0.7, "3 Tanh between the layers")),
+    ("A102", Suspicion(Cause.SATURATED_ACTIVATION, 0.9)), ("A101", Suspicion(Cause.DEAD_RELU, 0.9)),
+    ("A103", Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.9)), ("W104", Suspicion(Cause.FROZEN_PARAMETER, 0.7)),
+])
+def test_what_a_closed_finding_brought_about_follows_from_it(code: str, suspicion: Suspicion) -> None:
+    (problem,) = problems_of((finding(code, suspicion, opened=40, since=10), replace(LARGE, closed_step=230)))
+
+    assert problem.title == "The learning rate is too high (3)"
+    assert problem.state is FindingState.OPEN
+    assert problem.consequences == (NAMES.get(code, code.lower()),)
+
+
+def test_what_began_after_a_finding_had_closed_does_not_follow_from_it() -> None:
+    vanishing = finding("G101", Suspicion(Cause.VANISHING_GRADIENT, 0.7), opened=900, since=870)
+
+    first, *_ = problems_of((vanishing, replace(LARGE, closed_step=230)))
+
+    assert first.title == "The gradient vanishes"
 
 
 def test_no_two_remedies_move_a_setting_both_ways() -> None:

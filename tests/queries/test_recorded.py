@@ -28,6 +28,22 @@ def test_a_column_without_steps_is_neither_seen_nor_unseen(diary: Any) -> None:
     assert recorded_steps(diary.ended(), columns=5).shares == (1.0, None, None, None, 0.0)
 
 
+def test_what_is_logged_after_the_last_step_is_no_step(diary: Any) -> None:
+    for number in range(10):
+        diary.step(number, {"loss:total": 1.0}, {"gradient:fc.weight": [1.0]})
+    diary.step(10, {"scalar:accuracy": 0.5})
+
+    found = recorded_steps(diary.ended())
+    assert (found.last_step, found.count, found.with_tensors) == (9, 10, 10)
+
+
+def test_a_program_that_only_logs_has_all_steps(diary: Any) -> None:
+    for number in range(3):
+        diary.step(number, {"scalar:accuracy": 0.5})
+
+    assert recorded_steps(diary.ended()).count == 3
+
+
 def test_a_run_without_steps_has_no_ruler(diary: Any) -> None:
     diary.begin()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from barograph.rules.registry import Catalog
 from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.reader import RunReader
 from barograph.watch.loop import Watcher
+from diary import Diary
 
 Training = Any  # of watched.py
 
@@ -39,7 +41,7 @@ def sick(training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch) 
 def test_a_run_is_described_as_it_stands(sick: RunReader) -> None:
     now = run_now(sick)
 
-    assert (now.state, now.steps, now.judged, now.open_findings) == (RunState.FINISHED, 3, True, 1)
+    assert (now.state, now.steps, now.judged, now.open_problems) == (RunState.FINISHED, 3, True, 1)
     assert now.verdict == "1 problem: The loss is 2."
     assert [item.severity for item in now.findings] == [Severity.COSTLY]
     assert now.furthest == (now.glance.workers[0].last, 3)
@@ -93,12 +95,25 @@ def test_json_has_all_that_is_known(sick: RunReader) -> None:
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert list(data) == [
         "url", "name", "run_id", "state", "origin", "started_unix", "command", "versions", "attempt", "worker",
-        "figures", "steps", "loss", "verdict", "watched", "judged_all", "open_findings", "problems", "diagnosis",
+        "figures", "steps", "loss", "verdict", "watched", "judged_all", "open_problems", "open_findings", "problems",
+        "diagnosis",
         "findings", "not_evaluated", "unseen", "warnings", "workers", "time", "numbers", "layers", "held",
         "checkpoints", "go_on_from", "exhibits", "damage",
     ]
     assert [item["key"] for item in data["numbers"]] == ["loss:total"]
     assert [(item["path"], item["class"], item["health"]) for item in data["layers"]] == [("fc", "Linear", "ok")]
+
+
+@pytest.mark.parametrize(("logged", "loss"), [
+    ({"train/loss": 2.0, "val/loss": 3.0}, 2.0),
+    ({"Loss": math.inf}, "inf"),
+    ({"accuracy": 0.5}, None),
+])
+def test_json_has_the_loss_that_the_script_logs(logged: dict[str, float], loss: object) -> None:
+    diary = Diary()
+    diary.step(0, {f"scalar:{name}": value for name, value in logged.items()})
+
+    assert run_details(diary.ended()).to_json()["loss"] == loss
 
 
 def test_the_origin_of_a_run_without_one_is_none(sick: RunReader) -> None:

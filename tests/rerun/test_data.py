@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -43,6 +44,8 @@ def test_a_large_file_is_told_by_its_ends_and_its_size(tmp_path: Path) -> None:
     data = bytearray(3 * END_BYTES)
     path.write_bytes(data)
     before = fingerprint_of(str(path), whole_bytes=END_BYTES)
+    assert (before.whole, before.sha256) == (False, "")
+    assert fingerprint_of(str(path)).sha256 == hashlib.sha256(data).hexdigest()
     assert not before.whole
     data[-1] = 1
     path.write_bytes(data)

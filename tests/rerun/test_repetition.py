@@ -19,7 +19,7 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.provenance.gathering import Gathered
-from barograph.rerun.repetition import Repetition, Sameness, causes_between, repetition_of
+from barograph.rerun.repetition import Repetition, Sameness, causes_between, in_words, repetition_of
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.state.origins import write_data, write_origin
@@ -55,6 +55,14 @@ def run_of(
         write_origin(store, 0, Gathered(origin))
         write_data(store, 0, "p0", origin.data, 0)
     return RunReader(store)
+
+
+def test_of_different_batches_it_says_that_and_not_their_digests(tmp_path: Path) -> None:
+    digest = fact(Fact.BATCH_DIGEST)
+    first, second = (run_of(tmp_path / str(value), numbers={digest: value}) for value in (1.91e15, 2.5e15))
+    found = repetition_of(first, second)
+
+    assert in_words(found.numbers.parts) == "step 0, the content of the batch"
 
 
 @pytest.fixture

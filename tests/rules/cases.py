@@ -256,7 +256,7 @@ CASES: tuple[Case, ...] = (
     Case(Overfit(),
          lambda: test_losses.epochs((1.0, 0.5, 0.2, 0.1, 0.05, 0.04), (1.0, 0.6, 0.5, 0.8, 0.9, 1.0)),
          lambda: test_losses.epochs((1.0, 0.1, 0.01, 0.001, 0.001), (1.0, 0.3, 0.2, 0.2, 0.2))),
-    Case(Overtraining(), lambda: test_overtraining.epochs([0.5] * 13, [0.6] * 13),
+    Case(Overtraining(), lambda: test_overtraining.flat(13),
          lambda: test_overtraining.epochs([0.9**epoch for epoch in range(13)], [0.6] * 13)),
     Case(LossSpike(), lambda: test_spikes.trained([*LEVEL, 12.0, 0.7, 0.6, 0.6, 0.6]),
          lambda: test_spikes.trained(LEVEL)),

@@ -164,12 +164,13 @@ def test_a_gate_of_one_unit_may_be_off() -> None:
     assert said(DeadRelu(), relu(20, 1, 0)) == [[Unjudged(gate)]]
 
 
-def stepping(number: int, dead: int, *, update: float, bias: float) -> StepView:
+def stepping(number: int, dead: int, *, update: float, bias: float, weight: float = 0.0) -> StepView:
     """Return a step of a layer of ten units, with its activation within as Keras has it, and weights of norm 1."""
     plain = step_of(number, {Key(Kind.OUTPUT, "act"): ("ReLU", relu_units(dead, 10 - dead))})
     records: dict[Key, Summary | float] = {
         Key(Kind.OUTPUT, "act"): SOME, Key(Kind.LEARNING_RATE, "group0"): 0.1,
-        Key(Kind.WEIGHT, "act.kernel"): Summary(count=9, min=-0.5, max=0.5, sum_sq=1.0),
+        Key(Kind.WEIGHT, "act.kernel"): Summary(count=9, min=weight - 0.5, max=weight + 0.5, sum=9 * weight,
+                                                sum_sq=1.0 + 9 * weight * weight),
         Key(Kind.WEIGHT, "act.bias"): Summary(count=10, min=bias, max=bias, sum=10 * bias, sum_sq=10 * bias * bias),
         Key(Kind.UPDATE, "act.kernel"): Summary(count=9, min=-update, max=update, sum_sq=update * update),
     }
@@ -198,6 +199,24 @@ def test_units_that_were_never_alive_speak_for_their_biases_whatever_the_steps()
     views = [stepping(0, 10, update=0.6, bias=-3.0), stepping(20, 10, update=1e-3, bias=-3.0)]
 
     assert causes_of_death(*views) == ["dead-relu", "initialization-scale"]
+
+
+def test_units_that_were_never_alive_before_negative_weights_speak_for_these_rather_than_for_biases() -> None:
+    views = [stepping(number, 10, update=1e-3, bias=-1.0, weight=-0.5) for number in (0, 20)]
+
+    (found,) = [item for item in said(DeadRelu(), *views)[-1] if isinstance(item, Symptom)]
+
+    assert found.causes[0].why == "100% of the units are dead; the mean weight before them is -0.5"
+    assert found.causes[0].remedy == "Initialize the weights around 0, as kaiming_normal_ does."
+
+
+def test_units_that_were_alive_before_negative_weights_do_not_speak_for_the_initialization() -> None:
+    views = [stepping(number, dead, update=1e-3, bias=0.0, weight=-0.5)
+             for number, dead in ((0, 0), (20, 10), (40, 10))]
+
+    (found,) = [item for item in said(DeadRelu(), *views)[-1] if isinstance(item, Symptom)]
+
+    assert not any("Initialize" in item.remedy for item in found.causes)
 
 
 def squashed(number: int, layer: str, outputs: Sequence[Sequence[float]], *, kind: Kind = Kind.OUTPUT) -> StepView:

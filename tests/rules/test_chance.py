@@ -260,6 +260,7 @@ def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
     assert first.message.startswith("The validation loss has been 2.304 since step 100; always predicting the same "
                                     "gives 2.303")
     assert first.evidence[0].step == 400
+    assert first.causes[0].why.startswith("the validation loss is 2.304, that of a constant prediction is 2.303")
 
 
 def test_evaluations_that_get_better_are_let_pass() -> None:

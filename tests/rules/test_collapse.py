@@ -77,7 +77,7 @@ def test_a_collapse_after_the_loss_exploded_points_at_the_learning_rate() -> Non
 
     first = found.causes[0]
     assert first.cause == Cause.LEARNING_RATE_TOO_HIGH
-    assert first.why == "the loss rose from 2.3 to 1e5 at step 6"
+    assert first.why == "the loss rose from 2.3 to 100,000 at step 6"
     assert first.remedy == "Lower the learning rate from 0.8 to 0.08."
     assert found.remedy.startswith("Lower the learning rate from 0.1 to 0.01; add")
     assert Cause.INITIALIZATION_SCALE not in causes(found)
@@ -97,7 +97,7 @@ def test_an_explosion_that_the_layers_survived_is_not_the_cause_of_a_later_colla
 
     found = last(ActivationCollapse(), *with_losses(losses), layers(50, WELL, WELL), layers(5050, WELL, COLLAPSED))
 
-    assert not any("1e5" in cause.why for cause in found.causes)
+    assert not any("100,000" in cause.why for cause in found.causes)
 
 
 def test_a_high_first_loss_is_no_explosion() -> None:

@@ -28,7 +28,7 @@ def test_a_gradient_that_grows_on_its_way_back_is_named_the_third_time() -> None
 
     assert subjects(ExplodingGradient(), *views) == [[], [], ["depth"]]
     assert found.message == (
-        'The gradient explodes: the gradient norm grows from 0.1 at "5" to 1e4 at "0".')
+        'The gradient explodes: the gradient norm grows from 0.1 at "5" to 10,000 at "0".')
     assert list(causes(found)) == [Cause.EXPLODING_GRADIENT, Cause.INITIALIZATION_SCALE]
 
 
@@ -70,6 +70,21 @@ def test_a_norm_that_rises_with_the_loss_four_times_is_named() -> None:
     assert found.since == 1
     assert "Lower the learning rate from 0.5 to 0.05 or warm it up; or clip gradients to a norm of 2" in found.remedy
     assert next(iter(causes(found))) == Cause.LEARNING_RATE_TOO_HIGH
+
+
+def test_a_rise_begins_where_the_norm_leaves_its_noise() -> None:
+    points = [(1.0, 2.0), (1.01, 2.0), (1.02, 2.0), (1.03, 2.0), (30.0, 9.0), (400.0, 90.0)]
+
+    found = last(ExplodingGradient(), *course(*points))
+
+    assert found.since == 3
+    assert "the gradient norm rose from 1.03 at step 3 to 400, and the loss from 2 to 90" in found.message
+
+
+def test_a_loss_that_fell_meanwhile_is_compared_with_that_before_the_rise() -> None:
+    points = [(1.0, 2.0), (1.01, 2.0), (1.02, 2.5), (1.03, 9.0), (30.0, 8.0), (400.0, 7.0)]
+
+    assert "and the loss from 2 to 7" in last(ExplodingGradient(), *course(*points)).message
 
 
 def test_in_a_recurrent_model_clipping_is_missed() -> None:

@@ -77,7 +77,7 @@ def test_a_value_a_thousand_times_the_usual_with_a_high_loss_is_a_bad_sample() -
 
     found = last(NonFiniteInput(), *reaching(*[3.0, 4.0] * 10), far)
 
-    assert found.message == "A value in the batch is far out of range: 4e3, 1.14e3 times the usual maximum."
+    assert found.message == "A value in the batch is far out of range: 4,000, 1,140 times the usual maximum."
     assert (found.severity, found.subject) == (Severity.DOUBTFUL, "out of range")
     assert next(iter(causes(found))) == Cause.BAD_SAMPLE
 

@@ -46,7 +46,7 @@ def test_every_other_step_skipped_is_too_much() -> None:
 def test_a_scale_below_one_has_collapsed() -> None:
     found = last(AmpScale(), scaled(0), scaled(10, 0.5))
 
-    assert found.message.startswith("The loss scale fell from 6.55e4 to 0.5")
+    assert found.message.startswith("The loss scale fell from 65,500 to 0.5")
     assert (found.subject, found.evidence[0].key) == ("scale", SCALE)
 
 

@@ -118,11 +118,12 @@ def opened(losses: Sequence[float], steps: Sequence[int]) -> int:
     """Return how many findings would open: streaks of as many symptoms as the rule's patience."""
     views = [StepView.of(step, {TOTAL: loss}) for step, loss in zip(steps, losses, strict=True)]
     memory: Memory = {}
-    judged = [list(LossNotDecreasing().judge(view, memory)) for view in views]
+    rule = LossNotDecreasing()
+    judged = [list(rule.judge(view, memory)) for view in views]
     all_facts = ["".join(item.subject for item in items if isinstance(item, Symptom)) for items in judged
             if not any(isinstance(item, Unjudged) for item in items)]
     streaks = [len(list(group)) for subject, group in groupby(all_facts) if subject]
-    return sum(streak >= LossNotDecreasing().patience for streak in streaks)
+    return sum(streak >= rule.patience for streak in streaks)
 
 
 EACH, SPARSE = range(1000), [*range(0, 2000, 7), *range(2200, 7000, 7)]

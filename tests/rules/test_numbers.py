@@ -342,7 +342,7 @@ def test_a_loss_that_grew_before_speaks_for_the_learning_rate() -> None:
     found = only(*grown, view(3, loss=NAN)).causes[0]
 
     assert (found.cause, found.weight) == (Cause.LEARNING_RATE_TOO_HIGH, 0.6)
-    assert found.why == "the loss had grown from 2 to 8e4 by step 2: training diverged"
+    assert found.why == "the loss had grown from 2 to 80,000 by step 2: training diverged"
     assert found.remedy == "Lower the learning rate from 0.5 to 0.05, warm it up, or clip gradients to a norm of 1."
 
 
@@ -382,6 +382,8 @@ def test_without_evidence_the_cause_is_not_known_and_no_learning_rate_is_blamed(
     ("log_of_negative", False, Cause.OUT_OF_DOMAIN), ("acos", False, Cause.OUT_OF_DOMAIN),
     ("acos", True, Cause.INFINITE_DERIVATIVE), ("svd", True, Cause.INFINITE_DERIVATIVE),
     ("sqrt", True, Cause.SQRT_OF_ZERO), ("std", False, Cause.DIVISION_BY_ZERO), ("softmax", False, Cause.FULLY_MASKED),
+    ("bmm_float16", False, Cause.FP16_OVERFLOW), ("softmax_float16", False, Cause.FP16_OVERFLOW),
+    ("softmax_of_infinity", False, Cause.FULLY_MASKED),
     ("ctc_loss", False, Cause.OUT_OF_DOMAIN),
 ])
 def test_an_operation_seen_at_the_call_is_the_cause(operation: str, finite_loss: bool, cause: Cause) -> None:

@@ -38,9 +38,9 @@ def test_what_becomes_nan_right_after_a_batch_that_reached_too_far_speaks_for_a_
     (symptom,) = symptoms(NonFinite(), trained([*LEVEL, 5e3, 7e16, math.inf], {12: 3000.0}))
 
     assert causes(symptom)[0] == "bad-sample"
-    assert symptom.causes[0].why == ("the batch of step 12 has values up to 3e3, 1e3 times the largest of "
+    assert symptom.causes[0].why == ("the batch of step 12 has values up to 3,000, 1,000 times the largest of "
                                      "the previous 12 batches")
-    assert symptom.remedy.startswith("The batch of step 12 has values up to 3e3")
+    assert symptom.remedy.startswith("The batch of step 12 has values up to 3,000")
 
 
 @pytest.mark.parametrize("reaches", [{}, {12: 20.0}, {1: 3000.0}], ids=["none", "seven times", "before it was known"])

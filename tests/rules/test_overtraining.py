@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from barograph.model.finding import Severity
 from barograph.rules.base import Unjudged
 from barograph.rules.overtraining import Overtraining
@@ -19,8 +21,13 @@ def epochs(training: Sequence[float], validation: Sequence[float]) -> list[StepV
     return views
 
 
+def flat(count: int) -> list[StepView]:
+    """Return epochs without an improvement, after all was learned in the first step."""
+    return [StepView.of(0, {CROSS_ENTROPY: 2.3}), *epochs([0.5] * count, [0.6] * count)[1:]]
+
+
 def test_training_that_brings_nothing_any_more_is_told() -> None:
-    views = epochs([0.5] * 30, [0.6] * 30)
+    views = flat(30)
 
     first, *_ = symptoms(Overtraining(), views)
 
@@ -29,6 +36,13 @@ def test_training_that_brings_nothing_any_more_is_told() -> None:
                              "0.5), the validation loss not for 10 (best 0.6).")
     assert first.since == 10
     assert Overtraining.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("losses", [[2.303] * 30, [2.5, 2.31, *[2.303] * 28], [2.3, *[100.0] * 29]])
+def test_a_model_that_has_not_learned_is_not_overtrained(losses: list[float]) -> None:
+    assert steps_of(Overtraining(), epochs(losses, losses)) == []
+    assert said(Overtraining(), epochs(losses[:1], losses[:1]))[-1] == [
+        Unjudged("needs 11 evaluations; this run has 1")]
 
 
 def test_a_training_loss_that_falls_on_is_let_pass() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.model.summary import Summary
@@ -45,6 +46,20 @@ def test_a_loss_that_does_not_come_back_speaks_for_the_learning_rate() -> None:
 
     assert causes(symptom)[0] == "learning-rate-too-high"
     assert "lower the learning rate from 0.1 to 0.0333" in symptom.remedy.lower()
+
+
+def test_a_single_sample_that_is_hard_for_a_moment_is_no_spike() -> None:
+    one = {fact(Fact.BATCH_SIZE): 1.0}
+
+    def views(batch: Summary, *after: float) -> list[StepView]:
+        usual = Summary(count=64, min=-3.0, max=3.0)
+        return [StepView.of(step, {TOTAL: loss, RATE: 0.1, BATCH: batch if step == 60 else usual,
+                                   **(one if step < 9 else {})}) for step, loss in enumerate([*LEVEL, 12.0, *after])]
+
+    usual, far = Summary(count=64, min=-3.0, max=3.0), Summary(count=64, min=-3.0, max=1e4)
+    assert symptoms(LossSpike(), views(usual, 0.7, 0.6, 0.6, 0.6)) == []
+    assert len(symptoms(LossSpike(), views(usual, 11.0, 9.0, 10.0, 8.0))) == 1
+    assert len(symptoms(LossSpike(), views(far, 0.7, 0.6, 0.6, 0.6))) == 1
 
 
 def test_a_loss_that_ends_in_nan_is_told_at_once() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from barograph.model.cause import Cause
 from barograph.model.facts import Fact, fact
 from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Key, Kind
@@ -28,6 +29,7 @@ def summary(norm: float) -> Summary:
 def step_of(
     number: int | Step = 0, *, weights: Mapping[str, float] | None = None, updates: Mapping[str, float] | None = None,
     gradients: Mapping[str, float] | None = None, loss: float | None = None, rate: float = 0.1,
+    beside: Mapping[Key, Summary | float] | None = None,
 ) -> StepView:
     kinds = {Kind.WEIGHT: weights, Kind.UPDATE: updates, Kind.GRADIENT: gradients}
     records: dict[Key, Summary | float] = {
@@ -36,14 +38,15 @@ def step_of(
     records[Key(Kind.LEARNING_RATE, "group0")] = rate
     if loss is not None:
         records[TOTAL] = loss
-    return StepView.of(number, records)
+    return StepView.of(number, {**records, **(beside or {})})
 
 
 def updating(
-    ratio: float, number: int = 0, *, gradient: float = 1.0, rate: float = 0.1, loss: float | None = None
+    ratio: float, number: int = 0, *, gradient: float = 1.0, rate: float = 0.1, loss: float | None = None,
+    beside: Mapping[Key, Summary | float] | None = None,
 ) -> StepView:
     return step_of(number, weights={"a.weight": 10.0}, updates={"a.weight": 10.0 * ratio},
-                   gradients={"a.weight": gradient}, rate=rate, loss=loss)
+                   gradients={"a.weight": gradient}, rate=rate, loss=loss, beside=beside)
 
 
 def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
@@ -58,6 +61,21 @@ def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
 def symptoms(*views: StepView) -> list[list[str]]:
     found = said(WeightUpdateRatio(), *views)
     return [[item.subject for item in items if isinstance(item, Symptom)] for items in found]
+
+
+@pytest.mark.parametrize(("targets", "first"), [
+    (None, Cause.INITIALIZATION_SCALE), (0.5, Cause.INITIALIZATION_SCALE), (100.0, Cause.LEARNING_RATE_TOO_HIGH),
+])
+def test_a_large_first_loss_is_no_matter_of_initialization_if_the_targets_are_large(
+    targets: float | None, first: Cause
+) -> None:
+    beside = {} if targets is None else {Key(Kind.TARGET, "mse_loss"): Summary(
+        count=64, min=-targets, max=targets, sum=0.0, sum_sq=64 * targets**2, sum_abs=64 * targets)}
+    begin = updating(1.0, loss=1e4, rate=3.0, beside=beside)
+
+    _, (symptom,) = said(WeightUpdateRatio(), begin, updating(0.1, 1, loss=2e4))
+
+    assert symptom.causes[0].cause is first
 
 
 @pytest.mark.parametrize("ratio", [0.49, 1e-2, 1e-3, 2e-6])
@@ -150,7 +168,7 @@ def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
     (small,) = found[9]
     assert isinstance(small, Symptom)
     assert (small.subject, small.since) == ("small", 10)
-    assert small.remedy == ("Raise the learning rate from 0.1 to 1e3; check that no scheduler decays it to "
+    assert small.remedy == ("Raise the learning rate from 0.1 to 1,000; check that no scheduler decays it to "
                             "nearly zero.")
 
 

@@ -67,7 +67,7 @@ def test_an_error_is_told_with_the_mistake_behind_it(text: str, cause: str) -> N
     (symptom,) = symptoms(ScriptError(), [failed(text)])
 
     assert causes(symptom)[0] == cause
-    assert symptom.message == f"The script ended with an error after step 7: {text}"
+    assert symptom.message == f"The script ended with {text}"
 
 
 @pytest.mark.parametrize("text", [

@@ -131,7 +131,7 @@ def test_without_its_buckets_the_records_tell_the_same(recorded: Any, damage: by
     check(recorded, numbers())
     assert recorded.run().damage == ()
     diagnosis = examine(recorded.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert len(diagnosis.leftover) == (0 if damage is None else 2)
 
 

@@ -98,7 +98,7 @@ def test_a_finished_run_on_a_read_only_place_can_be_read(
     workshop.store.verbs = {"put", "create", "delete"}
     assert workshop.run().steps().tolist() == [0]
     assert workshop.feed().poll().ended
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact
 
 
 @pytest.mark.parametrize("position", range(0, 100, 7))
@@ -216,4 +216,4 @@ def test_a_run_in_a_bucket_from_start_to_end(s3_url: str, make_workshop: Any, ma
     assert (seen, result.ended) == (list(range(40)), True)
     run = RunReader(store_from_url(workshop.store.url))
     assert run.series("loss:loss").values.tolist() == [float(tick) for tick in range(40)]
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact

@@ -122,7 +122,7 @@ def test_a_training_killed_at_random_moments_resumes_each_time(tmp_path: Path) -
     assert process.communicate(timeout=600)[0] == "done True\n"
     assert check_every_published_step(store) == published + 50
     diagnosis = examine(store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     feed = Feed(store, clock=clock)
     feed.poll()
     clock.advance(3)

@@ -57,5 +57,5 @@ def test_it_replays_step_by_step(version: int) -> None:
 @pytest.mark.parametrize("version", FORMATS)
 def test_it_is_whole(version: int) -> None:
     diagnosis = examine(store_from_url(DATA / f"run-format-{version}"))
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert (diagnosis.foreign, diagnosis.problems, diagnosis.workers) == ([], [], 4)

@@ -27,7 +27,7 @@ from barograph.tracking import Component, Experiment, Run, check_archive, export
 def test_what_a_program_packs_is_what_the_command_packs(root: Path, archive: Path, tmp_path: Path) -> None:
     exported = export_archive(Experiment.load("digits", root=root), tmp_path / "mine.zip")
     assert (tmp_path / "mine.zip").read_bytes() == archive.read_bytes()
-    assert (exported.whole, len(exported.manifest.runs)) == (True, 2)
+    assert (exported.complete, len(exported.manifest.runs)) == (True, 2)
 
 
 def test_names_places_and_what_was_found_may_be_named(root: Path, tmp_path: Path) -> None:

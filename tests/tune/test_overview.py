@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from pathlib import Path
 
 import pytest
 
+from barograph.cli.jobs.submit_page import spec_of
+from barograph.cli.main import parsed
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.tune.confirmation import judged
-from barograph.tune.overview import overview_of, state_of, study_row, verdict_of
+from barograph.tune.overview import best_trial, overview_of, state_of, study_row, verdict_of
 from barograph.tune.study import Study
 from barograph.tune.study_events import EVENTS
 from barograph.tune.trial import Cause, TrialState
@@ -152,3 +155,16 @@ def test_a_study_that_its_user_ended_is_stopped() -> None:
     assert state_of(study) == "finished"
     study.end()
     assert state_of(study) == "stopped"
+
+
+def test_the_command_of_an_algorithm_is_one_that_submits_it() -> None:
+    spec = JobSpec(algorithm="xgboost", data={"train": "my houses.csv"}, target="price")
+    details = TrialPlan("houses", spec, "file:///runs").to_json()
+    study = Study.create(None, {"eta": [0.1, 0.2]}, strategy="grid", details=details)
+    study.give({"eta": 0.1})
+    study.tell(study.ask(job="houses-{number:03d}"), 0.5)
+    command = shlex.split(best_trial(study, study.best).command)
+    assert command[:2] == ["barograph", "submit"]
+    submitted = spec_of(parsed("submit", command[2:]) or {})
+    assert (submitted.algorithm, submitted.data, submitted.target) == (spec.algorithm, spec.data, spec.target)
+    assert submitted.hyperparameters == {"eta": "0.1"}

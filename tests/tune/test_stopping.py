@@ -36,6 +36,17 @@ def test_asha_compares_at_its_rungs_only() -> None:
     assert reason_to_stop(trial(0.6, 0.1, 0.1), peers, ACCURACY, ASHA) != ""
 
 
+def test_asha_stops_a_trial_that_others_overtook_with_fewer_steps() -> None:
+    slow = trial(0.5, 0.6, 0.7)
+    others = [trial(0.8, 0.9, state=TrialState.RUNNING), trial(0.5, 0.6)]
+    assert reason_to_stop(slow, others, ACCURACY, ASHA) == (
+        "the best accuracy up to step 3 is 0.7: 1 of 3 trials were better with fewer steps, and the best 1/9 go on")
+    assert reason_to_stop(trial(0.5, 0.6, 0.85), [trial(0.8), trial(0.5)], ACCURACY, ASHA) == ""
+    assert reason_to_stop(trial(0.5, 0.6), others, ACCURACY, ASHA) == "", "at its rungs only"
+    assert reason_to_stop(slow, [trial(0.8), *[trial(0.1)] * 17], ACCURACY, ASHA) == "", "it is among the best ninth"
+    assert reason_to_stop(slow, [*[trial(0.8)] * 3, *[trial(0.1)] * 16], ACCURACY, ASHA) != ""
+
+
 def test_asha_compares_with_trials_that_still_run() -> None:
     peers = [trial(0.9, state=TrialState.RUNNING) for _ in range(3)]
     assert reason_to_stop(trial(0.5), peers, ACCURACY, ASHA) != ""

@@ -205,7 +205,7 @@ def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
     again = Study.open(tmp_path, clock=later)
     assert again.secs == 60.0
     later.advance(40.0)
-    assert again.over == "it reached its time limit of 100 s"
+    assert again.over == "it reached its time limit of 1 min 40 s"
 
 
 @pytest.mark.parametrize("wrong", [{"trials": 0}, {"secs": -1.0}, {"patience": 0}, {"target": float("nan")}])
@@ -536,3 +536,17 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert asked(study).parameters == {"n": 16, "x": 0.5}
     study.tell(0, np.float32(0.25))  # type: ignore[arg-type]
     assert study.best.values == (0.25,)
+
+
+def test_time_does_not_go_back_when_another_process_has_counted_less(tmp_path: Path) -> None:
+    clock = ManualClock()
+    study = Study.create(tmp_path, X, strategy="random", completion=Completion(secs=100.0), clock=clock)
+    clock.advance(90.0)
+    other = ManualClock()
+    user = Study.open(tmp_path, clock=other)
+    other.advance(1.0)
+    user.tell(asked(user), 1.0)
+    study.refresh()
+    assert study.secs == 90.0
+    clock.advance(10.0)
+    assert study.over == "it reached its time limit of 1 min 40 s"

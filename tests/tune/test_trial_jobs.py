@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from barograph.errors import TuneError, UnknownName
-from barograph.jobs.job_log import log_folder
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job_log import EVENTS, EventLog, log_folder
+from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Phase
+from barograph.jobs.submission import Submission, write_submission
+from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
 from barograph.queries.problems import Problem
@@ -22,11 +26,12 @@ from barograph.store.files import FileStore
 from barograph.tune.autotune import autotuned, space_of_algorithm
 from barograph.tune.confirmation import judged
 from barograph.tune.hopeless import reason_to_give_up
-from barograph.tune.metric_values import MetricValues, curve_of
+from barograph.tune.metric_values import MetricValues, curve_of, printed_names
 from barograph.tune.options import better_error, check_objectives, completion_of, split_entries, stopping_of
 from barograph.tune.spec import Objective
+from barograph.tune.study import Study
 from barograph.tune.trial import Origin, Trial
-from barograph.tune.trial_job import without_values
+from barograph.tune.trial_job import TrialJob, without_values
 from barograph.tune.trial_plan import TrialPlan
 
 LOSS, SCORE = Objective("loss"), Objective("score", maximize=True)
@@ -117,6 +122,47 @@ def test_a_metric_that_is_not_recorded_is_found_in_the_output(tmp_path: Path, ou
     assert "loss" not in values.read(None)
 
 
+def test_a_metric_that_is_only_printed_is_read_while_the_job_runs(tmp_path: Path) -> None:
+    job: Any = Job(tmp_path, "acc: 0.9\nacc: 0.8\n")
+    clock = ManualClock()
+    values = MetricValues(job, ["acc"], {}, clock=clock.monotonic)
+    assert values.read(None) == {}, "a run with metrics may follow"
+
+    clock.advance(10.0)
+
+    assert values.read(None)["acc"].points == ((1, 0.9), (2, 0.8))
+
+
+def test_names_are_printed_before_numbers(tmp_path: Path) -> None:
+    job: Any = Job(tmp_path, 'epoch 1 acc: 0.9, test/loss=.5\n{"f1": -1e-3}\nsaved: model.pt\nacc: 0.8')
+    assert printed_names(job) == ["acc", "test/loss", "f1"]
+
+
+@pytest.mark.parametrize(("output", "meant"), [
+    ("acc: 0.3 | acc: 0.4\n", ""), ("test acc: 0.5\n", ""), ("acc: 5s\n", ""),
+    ("acc: 5s\nval_acc: 0.5\n", ' Did you mean "val_acc"?'),
+])
+def test_a_metric_that_was_printed_otherwise_is_not_suggested_for_itself(
+    tmp_path: Path, output: str, meant: str
+) -> None:
+    study = Study.create(None, {"x": [1, 2]}, maximize="acc", strategy="grid")
+    asked = study.ask(job="study-000")
+    assert asked is not None
+    place = TrialPlan("study", JobSpec(("train.py",)), tmp_path.as_uri())
+    store = FileStore(tmp_path / "study-000")
+    write_submission(store, Submission("study-000", place.job_spec("study-000", asked.parameters)))
+    log = EventLog(store, EVENTS)
+    log.append("submitted")
+    log.append("starting", attempt=0)
+    log.append("over", phase="finished", reason="")
+    store.put(f"{log_folder(0, 0)}/00000000.log", output.encode())
+    job = TrialJob(study, asked, place, JobsHome(tmp_path / "home"), view=JobView("study-000", store))
+    assert job.turn()
+    assert study.trials[0].reason == (
+        f"acc was never reported.{meant} The run recorded no metric. The output has no line with one value of it, "
+        "like 'acc: 0.5'. Else pass --metric 'acc=REGEX'")
+
+
 def test_what_is_printed_of_another_metric_or_twice_or_is_no_plain_number_is_not_taken(tmp_path: Path) -> None:
     job: Any = Job(tmp_path, "val_acc 1\ntest acc: 2\nacc: 0.3 | acc: 0.4\nacc: 1,234.5\nacc: 1.2.3\nacc: 5s\n"
                              "1/2 acc: 0.1\r2/2 acc: 0.2.\nacc: -Inf\n")
@@ -155,6 +201,9 @@ def test_a_costly_problem_needs_a_known_cause_and_a_trial_that_does_badly() -> N
     assert not reason_to_give_up([problem("D109")], trial(0), [], LOSS), "not a rule about hopeless trainings"
     assert not reason_to_give_up([problem()], trial(0, 2.0, 1.0), [], LOSS), "it improves, and there is no other"
     assert reason_to_give_up([problem()], trial(0, 1.0, 2.0), [], LOSS)
+    assert reason_to_give_up([problem()], trial(0, 2.37, 2.32, 2.41, 2.38), [], LOSS), "it was better once, by chance"
+    assert not reason_to_give_up([problem()], trial(0, 2.37, 1.9, 2.4, 1.8), [], LOSS), "it was worse once, by chance"
+    assert not reason_to_give_up([problem()], trial(0, 2.3, 2.28, 1.2), [], LOSS), "it learned in its third step"
     others = [trial(number, 1.0, 0.5) for number in range(1, 4)]
     assert reason_to_give_up([problem()], trial(0, 2.0, 1.0), others, LOSS), "it improves, but is worse than all others"
     assert not reason_to_give_up([problem()], trial(0, 2.0, 0.4), others, LOSS)
@@ -206,6 +255,8 @@ def test_options_describe_when_trials_and_studies_end() -> None:
     assert completion_of({}).trials == 20
     assert completion_of({"max_time": "2h", "jobs": 3}).secs == 7200
     assert completion_of({"convergence": True}).convergence
+    with pytest.raises(TuneError, match="max-time is 0"):
+        completion_of({"max_time": "0s"})
     assert stopping_of({}).rules == ("median",)
     assert stopping_of({"strategy": "hyperband"}).rules == ("asha",)
     assert stopping_of({"stop_rule": ["none"], "stop_on_findings": False}) == replace(
@@ -214,13 +265,17 @@ def test_options_describe_when_trials_and_studies_end() -> None:
         check_objectives({})
     with pytest.raises(TuneError, match="--vary"):
         check_objectives({"minimize": ["loss"]})
+    with pytest.raises(TuneError, match="--parent"):
+        check_objectives({"minimize": ["loss"], "vary": ["lr=0..1"], "transfer": True})
 
 
 def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
     sure = judged(SCORE, {4: [0.9, 0.91, 0.92], 2: [0.5, 0.52, 0.51]})
     assert sure.sentence.startswith("trial 4 is better than trial 2: by 0.4")
     unsure = judged(LOSS, {4: [0.9, 0.4], 2: [0.5, 0.7]})
-    assert "not significantly better" in unsure.sentence
+    assert unsure.sentence.startswith("trial 2 is not significantly better than trial 4 (by 0.05, 95% interval -")
+    few = judged(LOSS, {4: [0.9], 2: [0.5]})
+    assert few.sentence.startswith("trial 2 is not significantly better than trial 4. One")
     assert unsure.repeated[0].trial == 2
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import JobRefused, StoreUnavailable
+from barograph.errors import ClusterUnavailable, JobRefused, StoreFull, StoreUnavailable
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, EventLog
 from barograph.jobs.spec import JobSpec
@@ -21,8 +21,8 @@ from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.confirming import confirm
 from barograph.tune.job_studies import stop_study
-from barograph.tune.study import Study
-from barograph.tune.trial import TrialState
+from barograph.tune.study import BY_USER, Study
+from barograph.tune.trial import Cause, TrialState
 from barograph.tune.trial_plan import TrialPlan
 from barograph.tune.tuner import Tuner
 
@@ -222,10 +222,69 @@ def test_a_repetition_that_is_refused_is_a_failed_one(desk: Desk) -> None:
         assert trial is not None
         desk.study.tell(trial, value)
     queue = Queue(*[JobRefused("There is no train.py.")] * 4)
-    found = confirm(desk.study, replace(desk.plan, confirm=2), desk.home, submit=queue, ensure=lambda home: None)
+    said: list[str] = []
+    found = confirm(desk.study, replace(desk.plan, confirm=2), desk.home, submit=queue, say=said.append,
+                    ensure=lambda home: None)
     assert found is not None
+    assert said[0] == "repeating trials 0 and 1 with 2 other seeds"
+    assert len(said) == 5
     assert [one.failed for one in found.repeated] == [("There is no train.py.",) * 2] * 2
     assert "is not significantly better" in found.sentence
+
+
+def two_trials(desk: Desk) -> None:
+    for value in (0.1, 0.2):
+        trial = desk.study.ask(job=desk.plan.job_names)
+        assert trial is not None
+        desk.study.tell(trial, value)
+
+
+@pytest.mark.parametrize("error", [ClusterUnavailable, StoreFull, StoreUnavailable])
+def test_repetitions_wait_ten_minutes_for_a_cluster_or_a_store(desk: Desk, error: type[Exception]) -> None:
+    two_trials(desk)
+    said: list[str] = []
+
+    def later(secs: float) -> None:
+        desk.now += 100.0
+        assert desk.now < 1000.0
+
+    with pytest.raises(error):
+        confirm(desk.study, replace(desk.plan, confirm=2), desk.home, wait=later, say=said.append,
+                submit=Queue(*[error("Cannot submit the job.")] * 9), ensure=lambda home: None, clock=lambda: desk.now)
+    assert desk.now == 600.0
+    assert said[1:] == ["Cannot submit the job. Trying again."]
+
+
+def test_repetitions_wait_ten_minutes_for_the_store_of_their_study(desk: Desk) -> None:
+    two_trials(desk)
+    store = Flaky(desk.place)
+    study, said = Study.open(store), list[str]()
+
+    def later(secs: float) -> None:
+        store.failures = 9
+        desk.now += 100.0
+        assert desk.now < 1000.0
+
+    with pytest.raises(StoreUnavailable):
+        confirm(study, replace(desk.plan, confirm=2), desk.home, wait=later, say=said.append, submit=Queue(),
+                ensure=lambda home: None, clock=lambda: desk.now)
+    assert desk.now == 700.0
+    assert said[1:] == ["no network Trying again."]
+
+
+def test_repetitions_go_on_after_an_outage(desk: Desk) -> None:
+    two_trials(desk)
+    queue, said = Queue(*[ClusterUnavailable("There is no cluster.")] * 2), list[str]()
+
+    def until_submitted(secs: float) -> None:
+        if queue.names:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        confirm(desk.study, replace(desk.plan, confirm=2, parallel=2), desk.home, wait=until_submitted, submit=queue,
+                say=said.append, ensure=lambda home: None)
+    assert queue.names == ["study-000-s1", "study-001-s1"]
+    assert said[1:] == ["There is no cluster. Trying again."]
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
@@ -266,3 +325,72 @@ def test_a_job_of_another_machine_is_stopped_too(desk: Desk) -> None:
     stored(spec, desk.plan.url_of(spec.name))
     assert stop_study(Study.open(desk.place), desk.home, "requested by the user")[1] == ["study-000"]
     assert store_from_url(desk.plan.url_of(spec.name)).get(STOP)
+
+
+@pytest.mark.parametrize("error", [ClusterUnavailable, StoreFull, StoreUnavailable])
+def test_a_trial_waits_for_a_cluster_or_a_store(desk: Desk, error: type[Exception]) -> None:
+    queue = Queue(*[error("Cannot submit the job.")] * 3)
+    tuner, outages = desk.tuner(queue), list[str]()
+
+    def until_submitted(secs: float) -> None:
+        outages.append(tuner.outage)
+        if queue.names:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        tuner.run(wait=until_submitted)
+    assert outages == ["Cannot submit the job."] * 3 + [""]
+    assert (queue.names, desk.states()) == (["study-000"], ["running"])
+
+
+def test_a_cluster_that_stays_unreachable_ends_the_command_but_no_trial(desk: Desk) -> None:
+    def later(secs: float) -> None:
+        desk.now += 100.0
+
+    with pytest.raises(ClusterUnavailable):
+        desk.tuner(Queue(*[ClusterUnavailable("Cannot connect to the cluster.")] * 9)).run(wait=later)
+    assert desk.now == 600.0
+    assert desk.states() == ["running"]
+
+
+def test_a_failed_start_is_the_only_one_of_its_turn(desk: Desk) -> None:
+    desk.plan = replace(desk.plan, parallel=3)
+    for _ in range(2):  # of a tuner that was killed
+        desk.study.ask(job=desk.plan.job_names)
+    queue = Queue(*[ClusterUnavailable("There is no cluster.")] * 5)
+    tuner = desk.tuner(queue)
+    assert tuner.turn()
+    assert (len(queue.errors), desk.states()) == (4, ["running"] * 2)
+
+
+def test_a_job_of_a_killed_tuner_is_followed_while_another_cannot_start(desk: Desk) -> None:
+    first_spec(desk)
+    spec = first_spec(desk)
+    Queue()(spec, to=desk.plan.url_of(spec.name), home=desk.home)
+    tuner = desk.tuner(Queue(ClusterUnavailable("There is no cluster.")))
+    assert tuner.turn()
+    assert list(tuner.jobs) == [1]
+
+
+def test_a_trial_without_a_job_is_stopped_with_its_study(desk: Desk) -> None:
+    desk.plan = replace(desk.plan, parallel=2)
+    queue = Queue()
+    tuner = desk.tuner(queue)
+    trial = tuner.study.ask(job=desk.plan.job_names)
+    assert trial is not None
+    queue.errors = [ClusterUnavailable("There is no cluster.")]
+    assert tuner.turn()
+    assert stop_study(Study.open(desk.place), desk.home, BY_USER) == (True, [])
+    assert not tuner.turn()
+    assert queue.names == []
+    (stopped,) = Study.open(desk.place).trials
+    assert (stopped.state, stopped.reason, stopped.cause) == (TrialState.STOPPED, BY_USER, Cause.USER)
+
+
+def test_a_job_of_a_killed_tuner_is_followed_after_its_study_was_stopped(desk: Desk) -> None:
+    desk.tuner(Queue()).turn()
+    desk.study.refresh()
+    desk.study.end()
+    tuner = desk.tuner(Queue())
+    assert tuner.turn()
+    assert (list(tuner.jobs), desk.states()) == ([0], ["running"])

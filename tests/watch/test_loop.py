@@ -321,7 +321,7 @@ def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
 
     watcher.poll()
 
-    assert watcher.problems == ("Broken could not tell: RuntimeError: no line", "Broken failed: RuntimeError: no hand")
+    assert watcher.problems == ("Broken failed: RuntimeError: no line", "Broken failed: RuntimeError: no hand")
     assert received.events[0] == "opened 1"
     assert read_stop(store, attempt=0) is not None
 

@@ -1,4 +1,4 @@
-"""The loop and its post: told while the watching goes on, remembered in the run, nobody waited for."""
+"""The loop and its queue of notifications: sent while the watching goes on, kept in the run, nobody waits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Carried:
         pass
 
 
-def post(notifier: Any, clock: ManualClock, **options: Any) -> NotifierQueue:
+def queue_to(notifier: Any, clock: ManualClock, **options: Any) -> NotifierQueue:
     told = Recipient(Notify("x"), "the webhook x", notifier, CODES, clock=clock)
     return NotifierQueue("runs/a", {"x": told}, clock=clock, background=False, **options)
 
@@ -48,9 +48,9 @@ def test_findings_reach_the_post_and_are_not_told_again_after_a_restart(
     notifier = Carried()
     training.steps(0.5, 2.0)
     for first in (True, False):
-        mine = post(notifier, clock)
+        mine = queue_to(notifier, clock)
         # With other parameters it starts at the first step again, and finds the same.
-        watcher = Watcher(store, [high(threshold=1.0 if first else 1.5)], post=mine, clock=clock)
+        watcher = Watcher(store, [high(threshold=1.0 if first else 1.5)], queue=mine, clock=clock)
         watcher.poll()
         mine.turn()
         watcher.close()
@@ -62,7 +62,7 @@ def test_what_is_owed_is_told_by_the_next_watcher(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    failing = Watcher(store, [high()], post=post(Carried("503"), clock), clock=clock)
+    failing = Watcher(store, [high()], queue=queue_to(Carried("503"), clock), clock=clock)
     failing.poll()
     failing.close()
     # One that notifies nobody stands in between, and must not forget it.
@@ -71,8 +71,8 @@ def test_what_is_owed_is_told_by_the_next_watcher(
     between.poll()
     between.close()
     notifier = Carried()
-    mine = post(notifier, clock)
-    Watcher(store, [high()], post=mine, clock=clock).poll()
+    mine = queue_to(notifier, clock)
+    Watcher(store, [high()], queue=mine, clock=clock).poll()
     mine.turn()
 
     assert notifier.sent == ["opened runs/a"]
@@ -82,7 +82,7 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    watcher = Watcher(store, [high()], post=post(Carried("HTTP 503"), clock), clock=clock)
+    watcher = Watcher(store, [high()], queue=queue_to(Carried("HTTP 503"), clock), clock=clock)
     watcher.poll()
     watcher.close()
 
@@ -99,7 +99,7 @@ def test_the_state_says_nothing_of_where_anybody_is_told(
     training.steps(0.5, 2.0)
     told = Recipient(Notify("https://example.org/hush"), "the webhook x", Carried(), CODES, clock=clock)
     watcher = Watcher(
-        store, [high()], post=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock
+        store, [high()], queue=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock
     )
     watcher.poll()
     watcher.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,9 +161,9 @@ def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> No
         FileNotifier(tmp_path / "file" / "findings.jsonl").notify(OPENED)
 
 
-def told_of(*notices: Notice, name: str = "") -> list[str]:
+def told_of(*notices: Notice, name: str = "", without: Collection[str] = ()) -> list[str]:
     written = io.StringIO()
-    notifier = TerminalNotifier(Console(file=written, width=80), name=name)
+    notifier = TerminalNotifier(Console(file=written, width=80), name=name, without=without)
     for notice in notices:
         notifier.notify(notice)
     return written.getvalue().splitlines()
@@ -184,6 +185,11 @@ def test_the_name_of_a_run_precedes_its_problem() -> None:
     assert told_of(Notice(Event.OPENED, finding=DEAD), Notice(Event.OPENED, finding=LATER), name="team/first") == [
         "team/first: costly    ReLU units are dead (since step 40, A101)",
         "          fix: Initialize biases to 0."]
+
+
+def test_rules_can_be_left_out_on_a_terminal() -> None:
+    assert told_of(Notice(Event.OPENED, finding=DEAD), without={"A101"}) == []
+    assert len(told_of(Notice(Event.OPENED, finding=DEAD), without={"L108"})) == 2
 
 
 def test_what_only_follows_from_a_problem_is_not_told_as_it_opens() -> None:

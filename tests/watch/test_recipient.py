@@ -269,28 +269,28 @@ def test_a_queue_that_is_full_says_so_once(clock: ManualClock, monkeypatch: pyte
 
 def test_the_end_sends_a_digest_at_once(clock: ManualClock) -> None:
     notifier = Carried()
-    post = NotifierQueue("runs/a", {"x": make(notifier, clock, digest="15m")}, clock=clock, background=False)
-    post.take(Notice(Event.OPENED, finding=FINDING))
-    post.close()
+    queue = NotifierQueue("runs/a", {"x": make(notifier, clock, digest="15m")}, clock=clock, background=False)
+    queue.take(Notice(Event.OPENED, finding=FINDING))
+    queue.close()
 
     assert notifier.sent == [["G101-40-000000000000.opened"]]
-    assert post.problems() == []
+    assert queue.problems() == []
 
 
 def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock) -> None:
     at(clock, 23)
     notifier = Carried()
-    post = NotifierQueue(
+    queue = NotifierQueue(
         "runs/a", {"x": make(notifier, clock, quiet_hours="22:00-07:00")}, clock=clock, background=False
     )
-    post.take(Notice(Event.OPENED, finding=FINDING))
-    post.close()
+    queue.take(Notice(Event.OPENED, finding=FINDING))
+    queue.close()
 
     assert notifier.sent == []
-    assert post.problems() == [
+    assert queue.problems() == [
         "Did not notify the webhook x of G101 vanishing-gradient in quiet hours. It stays in the run, and the next "
         "watcher that notifies sends it."]
-    assert post.to_json()["x"]["owed"][0]["id"] == "G101-40-000000000000.opened"
+    assert queue.to_json()["x"]["owed"][0]["id"] == "G101-40-000000000000.opened"
 
 
 def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
@@ -305,29 +305,29 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     slow, quick, done = Hangs(), Carried(), threading.Event()
     quick_send = quick.send
     quick.send = lambda messages: (quick_send(messages), done.set())  # type: ignore[method-assign, assignment, func-returns-value]
-    post = NotifierQueue("runs/a", {
+    queue = NotifierQueue("runs/a", {
         "slow": Recipient(Notify("x", timeout_secs=9), "the slow one", slow, CODES),
         "quick": Recipient(Notify("y"), "the quick one", quick, CODES),
     }, patience_secs=0.2)
-    post.take(Notice(Event.OPENED, finding=FINDING))
+    queue.take(Notice(Event.OPENED, finding=FINDING))
     assert done.wait(600)
-    post.close()
+    queue.close()
     assert not ended.is_set()
     hanging.set()
 
     assert slow.aborted
     assert quick.sent == [["G101-40-000000000000.opened"]]
-    assert post.problems() == [
+    assert queue.problems() == [
         "Cannot notify the slow one of G101 vanishing-gradient: no response within 9 s. It stays in the run, and the "
         "next watcher that notifies sends it."]
 
 
 def test_what_other_watchers_told_is_kept(clock: ManualClock) -> None:
-    post = NotifierQueue("runs/a", {"x": make(Carried(), clock)}, clock=clock, background=False)
-    post.load({"other": {"told": ["a"], "owed": []}})
+    queue = NotifierQueue("runs/a", {"x": make(Carried(), clock)}, clock=clock, background=False)
+    queue.load({"other": {"told": ["a"], "owed": []}})
 
-    assert post.to_json()["other"] == {"told": ["a"], "owed": []}
-    assert not post.changed()
-    post.take(Notice(Event.OPENED, finding=FINDING))
-    assert post.changed()
-    assert not post.changed()
+    assert queue.to_json()["other"] == {"told": ["a"], "owed": []}
+    assert not queue.changed()
+    queue.take(Notice(Event.OPENED, finding=FINDING))
+    assert queue.changed()
+    assert not queue.changed()

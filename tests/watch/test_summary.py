@@ -11,6 +11,7 @@ import pytest
 
 from barograph.errors import StoreFull
 from barograph.judging.feeding import EVALUATE
+from barograph.judging.judged import Judged
 from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Cause, Suspicion
@@ -24,6 +25,7 @@ from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
 from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
 from barograph.rules.base import Rule
+from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.runs.state.origins import write_options
@@ -31,9 +33,7 @@ from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
 from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
-from watched import FailingStore
-
-Training = Any  # of conftest.py
+from watched import FailingStore, Training
 
 WHOLE = Coverage(parameters=4, parameters_seen=4, gradients_seen=4, modules=3, modules_seen=3, loss_seen=True,
                  steps=500, steps_seen=500, evaluations=5)
@@ -125,7 +125,7 @@ def test_one_line_counts_the_rules_that_the_user_can_feed() -> None:
              NotEvaluated("M101", "batch-size", "No GPU.", "", Unmet.NOT_APPLICABLE)]
 
     assert not_evaluated_line(items) == (
-        "2 rules need an evaluation in the run, 1 rule needs more data")
+        "2 rules need an evaluation, 1 more data")
     assert not_evaluated_line(items[3:]) == ""
 
 
@@ -156,6 +156,30 @@ def test_a_healthy_run_says_briefly_what_was_not_checked() -> None:
         "  run       file:///tmp/run"]
 
 
+@pytest.mark.parametrize("cost", [
+    Cost(train_secs=2.3, capture_secs=0.3, budget=0.01), Cost(train_secs=95.0, capture_secs=1.4, budget=0.01),
+    Cost(train_secs=9_000.0, capture_secs=80.0, budget=0.01), Cost(train_secs=9_000.0, capture_secs=800.0),
+])
+@pytest.mark.parametrize(("steps", "seen", "evaluations"), [(151, 31, 0), (1_720, 1_720, 40), (125_000, 1_200, 1_250)])
+def test_a_usual_healthy_run_earns_three_lines_on_a_terminal(
+    cost: Cost, steps: int, seen: int, evaluations: int
+) -> None:
+    coverage = replace(WHOLE, steps=steps, steps_seen=seen, evaluations=evaluations)
+    last = replace(LAST, cost=cost, coverage=coverage)
+    mute = [NotEvaluated(f"L{place}", "plateau", "Few losses.") for place in range(12)]
+    mute += [NotEvaluated(f"E{place}", "overfit", "None.", EVALUATE, Unmet.NEEDS_SETTING) for place in range(4)]
+
+    lines = closing_text(replace(
+        CLEAN, steps=seen, workers=(replace(DONE, last=last),), not_evaluated=tuple(mute),
+        rules=(*(item.code for item in mute), "A101"),
+        unseen=(f"Tensors were recorded at {seen:,} of {steps:,} steps (limited by the budget).",)), width=80)
+
+    first, second, run = lines.splitlines()[1:]
+    assert first.startswith(f"barograph: {steps:,} steps (tensors at ")
+    assert second == "  No problems found. 4 rules need an evaluation, 12 more data (show --rules)."
+    assert run == "  run       file:///tmp/run"
+
+
 def test_the_text_shows_problem_evidence_remedy_and_what_was_not_seen() -> None:
     text = closing_text(replace(
         CLEAN, findings=(DEAD,), unseen=("Layer fc is compiled.",), warnings=("The store was away.",),
@@ -167,7 +191,7 @@ barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; recordin
             The biases are -10
             fix: Initialize biases to 0.
   not seen  Layer fc is compiled.
-  rules     1 rule needs an evaluation in the run (barograph show RUN --rules)
+  rules     1 rule needs an evaluation (barograph show RUN --rules)
   warning   The store was away.
   run       file:///tmp/run"""
 
@@ -231,7 +255,7 @@ def test_a_command_is_never_folded() -> None:
 def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
     after = tuple(replace(FINDING, id=f"L10{place}", code=code, rule=name, opened_step=50 + place)
                   for place, (code, name) in enumerate((("L101", "loss-not-decreasing"), ("L108", "underfit"),
-                                                        ("L106", "plateau"), ("L103", "overtraining"))))
+                                                        ("L106", "plateau"), ("W103", "unchanged-tensor"))))
 
     lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
 
@@ -253,8 +277,60 @@ def test_a_run_without_times_says_nothing_of_its_cost() -> None:
 
     line = closing_text(replace(CLEAN, workers=(replace(DONE, last=timeless),))).splitlines()[1]
 
-    assert "recording took" not in line
+    assert "cost" not in line
     assert line.endswith("evaluations")
+
+
+CRASH = "ValueError: 8 columns expected"
+
+
+def crashed(text: str, *others: WorkerReport) -> RunSummary:
+    finding = replace(FINDING, id="P107-40", code="P107", rule="script-error", severity=Severity.BREAKING,
+                      message=f"The script ended with {text}", remedy="Read the traceback.",
+                      causes=(Suspicion(Cause.SCRIPT_ERROR, 0.5, text),))
+    failed = replace(DONE, state=EndState.FAILED, word="failed", reason=text)
+    return replace(CLEAN, findings=(finding,), workers=(failed, *others))
+
+
+@pytest.mark.parametrize("text", [CRASH, f"ValueError: {'many words ' * 20}"])
+def test_the_error_of_a_script_is_printed_once(text: str) -> None:
+    lines = closing_text(crashed(text), command="ended with exit code 1").splitlines()
+
+    assert sum(text in line for line in lines) == 1
+    assert not any(line.startswith("  state") for line in lines)
+
+
+def test_a_short_error_of_a_script_is_the_title_of_its_problem() -> None:
+    assert closing_text(crashed(CRASH)).splitlines()[2:4] == [
+        f"  breaking  The script ended with {CRASH} (since step 40, P107)", "            fix: Read the traceback."]
+
+
+def test_an_error_in_the_first_step_is_no_reason_to_mark_steps(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.heartbeat = replace(LAST, step=0, coverage=replace(ONE_STEP, steps=0, steps_seen=0))
+    training.end(EndState.FAILED)
+
+    summary = summary_of(store, Watcher(store, [high()], clock=training.clock).judged)
+
+    assert summary.unseen == ("No training step was completed before the error.",)
+    found = replace(crashed(CRASH), workers=summary.workers, not_evaluated=(NotEvaluated(
+        code="L106", rule="plateau", reason="Few.", status=Unmet.NOT_ENOUGH_DATA, feed=""),))
+    lines = closing_text(found).splitlines()
+    assert lines[1].startswith("barograph: 1 problem found; 0 steps, ")
+    assert not any(line.startswith("  rules") for line in lines)
+
+
+def test_of_several_workers_the_one_that_failed_is_named() -> None:
+    text = closing_text(crashed(CRASH, replace(DONE, name="p1")))
+
+    assert "\n  state     p0 failed after 500 steps" in text
+
+
+def test_a_worker_that_was_killed_is_named() -> None:
+    killed = replace(DONE, state=None, word="killed")
+
+    assert "\n  state     p0 killed after 500 steps" in closing_text(replace(CLEAN, workers=(killed,)))
 
 
 NEVER = replace(CLEAN, steps=0, workers=())
@@ -398,6 +474,51 @@ def test_every_gap_of_the_coverage_is_said(
     assert "No problems found in" not in closing_text(summary)
 
 
+@pytest.mark.parametrize(("names", "verdict"), [
+    (("score",), "1 metric logged; no training steps recorded."),
+    (("score", "share", "hyperparameter[depth]"), "2 metrics logged; no training steps recorded."),
+])
+def test_a_script_that_only_logs_is_not_called_healthy(
+    store: Store, training: Training, high: type[Rule], names: tuple[str, ...], verdict: str
+) -> None:
+    training.heartbeat = replace(LAST, step=0, coverage=Coverage())
+    for name in names:
+        training.writer.log(name, 0.5, 0, Mode.TRAIN, 1.0)
+    training.steps()
+    training.end()
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+
+    summary = summary_of(store, watcher.judged)
+
+    assert (summary.verdict, summary.unseen) == (verdict, ("If this script trains, mark each step: run.step(loss).",))
+    assert closing_text(summary).splitlines()[2:3] == [f"  {verdict}"]
+    store.delete(MANIFEST)
+    assert summary_of(store, watcher.judged).unseen[0].startswith("No training steps were recorded.")
+
+
+@pytest.mark.parametrize(("versions", "advice"), [
+    ({"python": "3.13.0"}, "If this script trains, mark each step: run.step(loss)."),
+    ({"python": "3.13.0", "torch": "2.9.0"},
+     "PyTorch: do not compile the optimizer with fullgraph=True. If your script updates weights itself, mark each step "
+     "with run.step."),
+    ({"jax": "0.8.0", "torch": "2.9.0"},
+     "PyTorch: do not compile the optimizer with fullgraph=True. JAX: use barograph.jax.observe. If your script "
+     "updates weights itself, mark each step with run.step."),
+])
+def test_a_live_script_that_only_logs_gets_advice_for_the_frameworks_that_it_loaded(
+    store: Store, clock: ManualClock, high: type[Rule], versions: dict[str, str], advice: str
+) -> None:
+    training = Training(store, clock, versions=versions)
+    training.heartbeat = replace(LAST, step=0, coverage=Coverage())
+    training.writer.log("score", 0.5, 0, Mode.TRAIN, 1.0)
+    training.steps()
+
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
+
+    assert summary.unseen == (f"No training steps were recorded. {advice}", "The run is still running.")
+
+
 def test_a_full_disk_is_no_kill(
     store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -498,6 +619,14 @@ def test_steps_that_were_recorded_and_never_judged_are_said(
         "waiting.",
     )
     assert "No problems found in" not in closing_text(summary)
+
+
+def test_steps_of_which_no_rule_was_asked_are_not_called_lost(store: Store, training: Training) -> None:
+    training.heartbeat = replace(LAST, coverage=replace(WHOLE, steps=9, steps_seen=9))
+    training.steps(0.5)
+    training.end()
+
+    assert summary_of(store, Judged()).unseen == ()
 
 
 @pytest.mark.parametrize("key", [Key(Kind.TREE, "depth"), Key(Kind.IMPORTANCE, "age"), Key(Kind.OUTPUT, "fc")])

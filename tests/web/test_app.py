@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,31 @@ def test_a_run_that_has_no_loss_yet_has_no_line(client: Any, root: Path) -> None
     assert (answer.status, answer.json) == (200, [])
 
 
+def test_a_loss_that_the_script_logs_under_another_name_is_shown_as_the_loss(client: Any, root: Path) -> None:
+    diary = Diary("logging", store_from_url(str(root / "logging")))
+    diary.step(0, {"scalar:acc": 0.5, "scalar:train/loss": 2.0, "scalar:val/loss": 3.0})
+    diary.publish()
+
+    (line,) = client.get("/api/curves?run=0/logging&name=loss").json
+
+    assert (line["name"], line["values"]) == ("train/loss", [2.0])
+    assert client.get("/api/curves?run=0/logging&name=loss&name=train/loss").json == [line]
+
+
+def test_a_card_and_a_run_have_the_loss_that_their_curve_ends_at(client: Any, root: Path) -> None:
+    for name, losses in {"logging": ("Train/Loss", "val/loss"), "plain": ("loss", "a/loss"), "none": ("acc",)}.items():
+        diary = Diary(name, store_from_url(str(root / name)))
+        diary.manifest = replace(diary.manifest, run_id=name)
+        for step in range(3):
+            diary.step(step, {f"scalar:{loss}": 2.0 - step - 10 * at for at, loss in enumerate(losses)})
+        diary.ended()
+
+    cards = {run["key"]: run["loss"] for run in client.get("/api/now").json["runs"]}
+
+    assert [cards[f"0/{name}"] for name in ("logging", "plain", "none")] == [0.0, 0.0, None]
+    assert {key: client.get(f"/api/run?run={key}").json["loss"] for key in cards} == cards
+
+
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_every_question_has_an_answer(client: Any, name: str) -> None:
     answer = client.get(f"/api/{name}?run=0/first&step=1&name=loss")
@@ -133,6 +159,18 @@ def test_a_long_answer_is_compressed(client: Any) -> None:
 
     assert answer.headers["content-encoding"] == "gzip"
     assert gzip.decompress(answer.body).startswith(b"{")
+
+
+def test_scripts_of_the_page_are_sent_compressed_where_the_client_takes_that_and_for_good(client: Any) -> None:
+    (script,) = (BUILT / "assets").glob("index-*.js")
+
+    packed = client.get(f"/assets/{script.name}", {"accept-encoding": "gzip, br"})
+    plain = client.get(f"/assets/{script.name}")
+
+    assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert gzip.decompress(packed.body) == plain.body == script.read_bytes()
+    assert packed.headers["content-type"] == plain.headers["content-type"]
+    assert packed.headers["cache-control"] == plain.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
 def test_the_page_was_built_from_its_sources() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for step in range(20):
         diary.step(step, {f"scalar:metric{number:02}": float(step * number) for number in range(CHARTS)})
     diary.publish()  # it goes on
+    other = Diary("few", store_from_url(str(root / "few")))
+    other.manifest = replace(other.manifest, run_id="20260101T000000Z-few")
+    other.step(0, {"scalar:metric00": 1.0})
+    other.publish()
     with served(application([str(root)], hosts=[])) as url:
         yield url
 
@@ -41,6 +46,41 @@ def test_the_first_load_is_small_and_asks_no_other_host(browser: Any, url: str) 
     assert 100_000 < sum(sizes) <= MOST_BYTES
     assert len(sizes) <= MOST_REQUESTS
     assert tab.hosts - {""} == {url.split("/")[2]}
+    assert tab.complaints == []
+    tab.context.close()
+
+
+@pytest.mark.parametrize(("address", "asked"), [
+    ("", ["now"]),
+    ("#/runs", ["search"]),
+    ("#/runs?q=state+%3D+%27running%27&order=name+asc&column=state%0Asteps&differs=1&filter=steps+%3E+0", ["search"]),
+    ("#/run/0/many", ["run"]),
+    ("#/run/0/many?tab=charts&chart=metric1&pin=metric11", ["run", "charts"]),
+    ("#/compare?run=0/many&run=0/few", ["run", "charts"]),
+])
+def test_what_a_page_shows_first_is_asked_for_before_its_script_is_there_and_once(
+    browser: Any, url: str, address: str, asked: list[str]
+) -> None:
+    tab = Tab(browser)
+    scripts: list[Any] = []
+    questions: list[str] = []
+
+    def heard(request: Any) -> None:
+        # A question that is repeated names the version of the answer that is there.
+        if "/api/" in request.url and "if-none-match" not in request.headers:
+            questions.append(request.url)
+
+    tab.page.route("**/assets/*.js", lambda route: scripts.append(route))
+    tab.page.on("request", heard)
+    tab.page.goto(f"{url}{address}", wait_until="commit")
+    tab.until(lambda: bool(scripts) and len(questions) == len(asked), "the first questions")
+    early = sorted(questions)
+
+    scripts[0].continue_()
+
+    playwright.expect(tab.page.locator("main[aria-busy=false]")).to_be_visible()
+    assert sorted(question.split("/api/")[1].split("?")[0] for question in early) == sorted(asked)
+    assert sorted(question for question in questions if question in early) == early
     assert tab.complaints == []
     tab.context.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.feeding import Fed
 from barograph.model.clock import ManualClock
 from barograph.web.app import application
+from barograph.web.in_flight import SHORT_SECS, InFlight
 from barograph.web.indexing import Indexes
 from barograph.web.places import Places, Root
 from web_client import Client, recorded
@@ -28,7 +30,10 @@ class Slow:
         self.failure: Exception | None = None
         self.times = 0
 
-    def feed(self, catalog: Catalog, *, progress: Callable[[int, int], object]) -> Fed:
+    def feed(
+        self, catalog: Catalog, *, progress: Callable[[int, int], object], give_way: Callable[[], object],
+        before_records: Callable[[], object]
+    ) -> Fed:
         self.times += 1
         if self.failure is not None:
             raise self.failure
@@ -134,8 +139,82 @@ def test_a_run_that_has_just_begun_is_found_although_the_catalog_was_read_a_mome
     assert client.get("/api/grouping?run=0/first&run=0/second").status == 200
 
 
-def test_a_defect_in_indexing_is_reported(slow: Slow, place: Root) -> None:
+def test_a_defect_in_indexing_is_reported_and_the_log_has_the_details_once(
+    slow: Slow, place: Root, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    indexes = Indexes(clock)
     slow.failure = ZeroDivisionError("a defect")
 
-    with pytest.raises(CatalogUnavailable, match="a defect"):
-        Indexes(ManualClock()).catalog(place)
+    for _ in range(2):
+        with pytest.raises(CatalogUnavailable) as failed:
+            indexes.catalog(place)
+        clock.advance(10.0)
+
+    assert str(failed.value) == "The studio could not index the runs: ZeroDivisionError. Its output has the details."
+    assert slow.times == 2
+    (logged,) = caplog.records
+    assert logged.exc_info is not None
+    assert str(logged.exc_info[1]) == "a defect"
+
+
+def test_indexing_lets_requests_go_first_unless_they_wait_for_it_or_last(
+    place: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, may_look = ManualClock(), threading.Event()
+    in_flight = InFlight(clock)
+    gave_way: list[bool] = []
+    asked: list[float] = []
+
+    def wait(secs: float) -> bool:
+        asked.append(secs)
+        return InFlight.wait(in_flight, 0.0)
+
+    def feed(
+        catalog: Catalog, *, progress: Callable[[int, int], object], give_way: Callable[[], object],
+        before_records: Callable[[], object]
+    ) -> Fed:
+        give_way()
+        gave_way.append(bool(asked))
+        progress(0, 1000)  # nobody waits for so many
+        assert may_look.wait(_LONGEST_SECS)
+        give_way()
+        gave_way.append(bool(asked))
+        return Fed()
+
+    monkeypatch.setattr(Catalog, "feed", feed)
+    monkeypatch.setattr(in_flight, "wait", wait)
+    with in_flight.one():
+        indexes = Indexes(clock, in_flight=in_flight)
+        indexes.catalog(place)
+        may_look.set()
+        until(lambda: len(gave_way) == 2)
+        assert gave_way == [False, True]
+        assert not wait(0.0)
+        clock.advance(SHORT_SECS)
+        assert wait(0.0), "it lasts, such as a download"
+    assert InFlight(clock).wait(0.0)
+
+
+def test_a_request_is_in_flight_until_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[InFlight] = []
+    init = Indexes.__init__
+
+    def noted(self: Indexes, *arguments: Any, in_flight: InFlight, **options: Any) -> None:
+        known.append(in_flight)
+        init(self, *arguments, in_flight=in_flight, **options)
+
+    monkeypatch.setattr(Indexes, "__init__", noted)
+    quiet: list[bool] = []
+    app = application([str(tmp_path)], hosts=["127.0.0.1"], clock=ManualClock())
+
+    def feed(catalog: Catalog, **options: Any) -> Fed:
+        quiet.append(known[0].wait(0.0))
+        return Fed()
+
+    monkeypatch.setattr(Catalog, "feed", feed)
+
+    assert Client(app).get("/api/search").status == 200
+
+    assert quiet == [False]
+    assert known[0].wait(0.0)

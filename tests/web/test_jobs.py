@@ -14,7 +14,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.model.clock import ManualClock
 from barograph.store.urls import store_from_url
-from web_client import Client
+from web_client import Client, recorded
 
 
 class Queue:
@@ -58,6 +58,15 @@ def test_jobs_have_their_place_in_the_queue_and_the_link_to_their_run(client: Cl
         "odd": (None, None), "digits": (None, "0/digits"), "wide": (1, None), "deep": (2, None)}
     assert "is damaged" in jobs["odd"]["reason"]
     assert jobs["deep"]["reason"] == "2 CPUs are free; it needs 8."
+
+
+def test_a_job_that_ended_has_all_steps_of_its_run(client: Client, queue: Queue) -> None:
+    diary = recorded(queue.root / "digits", [3.0, 2.0, 1.0])
+    queue.add("digits", *RUNNING, ("over", {"phase": "finished", "reason": "", "exit_code": 0}))
+    for beat in list(diary.store.list("heartbeats")):
+        diary.store.delete(beat.name)  # workers beat every few seconds, and not once more at their end
+
+    assert [job["step"] for job in client.get("/api/jobs").json] == [3]
 
 
 def test_what_happened_to_a_job_is_told_in_order(client: Client, queue: Queue) -> None:

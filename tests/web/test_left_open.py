@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
 from typing import Any
 
+from barograph.experiments.handle import catalog_at
+from barograph.model.items import Entry, Verb
 from barograph.store.urls import store_from_url
 from barograph.web.app import application
 from chromium import Tab, needs_chromium, playwright, served
 from chromium import browser as browser
 from diary import Diary
 from proxies import proxied
+from web_client import recorded
 
 _ANNOUNCEMENTS = 60
 _A_DAY_MS = 24 * 3600 * 1000
@@ -45,10 +50,13 @@ def test_memory_does_not_grow_with_announcements_and_new_steps_are_shown(
                 page.clock.run_for(1000)
                 tab.until(lambda: len(asked) > before, "the question after an announcement")  # noqa: B023
 
-        announce(_ANNOUNCEMENTS // 3)
-        start = _heap(tab)
-        announce(_ANNOUNCEMENTS)
-        assert (_heap(tab) - start) / _ANNOUNCEMENTS < _MOST_GROWTH
+        heaps = []
+        for _ in range(3):
+            announce(_ANNOUNCEMENTS // 3)
+            heaps.append(_heap(tab))
+        # What is kept of each announcement grows every time; what the browser compiles or caches once does not.
+        least = min(after - before for before, after in itertools.pairwise(heaps))
+        assert least / (_ANNOUNCEMENTS // 3) < _MOST_GROWTH
 
         diary.step(400, {"loss:total": 3.5, "scalar:acc": 0.5})
         diary.publish()
@@ -58,6 +66,36 @@ def test_memory_does_not_grow_with_announcements_and_new_steps_are_shown(
             return page.get_by_text("401 steps", exact=True).count() > 0
 
         tab.until(is_shown, "the new step")
+        assert tab.complaints == []
+        tab.context.close()
+
+
+@needs_chromium
+def test_charts_and_times_of_the_list_follow_what_is_recorded_meanwhile(tmp_path: Path, browser: Any) -> None:
+    def record(name: str, lr: float) -> None:
+        recorded(tmp_path / "runs" / name, [3.0, lr])
+        catalog.feed()
+        catalog.tell([Entry(run.uid, Verb.PARAMETERS, {"lr": lr}) for run in catalog.find(f"name = '{name}'")])
+
+    catalog = catalog_at(str(tmp_path / "runs"))
+    record("first", 0.1)
+    record("second", 0.2)
+    with served(application([str(tmp_path / "runs")], hosts=[])) as url:
+        tab = Tab(browser)
+        tab.page.clock.install()
+        page = tab.settled(f"{url}#/runs?chart=scatter")
+        chart = page.get_by_role("img", name="by lr of")
+        playwright.expect(chart).to_have_accessible_name(re.compile("of 2 runs"))
+        playwright.expect(page.get_by_text("just now")).to_have_count(2)
+
+        record("third", 0.3)
+
+        def is_shown(what: Any) -> bool:
+            page.clock.fast_forward(60_000)
+            return bool(what.count())
+
+        tab.until(lambda: is_shown(page.get_by_role("img", name="of 3 runs")), "the new run in the chart")
+        tab.until(lambda: is_shown(page.get_by_text("min ago")), "the time that has passed")
         assert tab.complaints == []
         tab.context.close()
 

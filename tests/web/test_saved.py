@@ -190,9 +190,9 @@ def test_a_page_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_end_of_a_script_inside_the_script_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "single").mkdir()
-    (tmp_path / "single" / "page.js").write_text("a = '</SCRIPT><!--<script>'")
-    (tmp_path / "single" / "page.css").write_text("")
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_text('<script src="./early.js"></script><script src="./assets/page-1.js"></script>')
+    (tmp_path / "assets" / "page-1.js").write_text("a = '</SCRIPT><!--<script>'")
     (tmp_path / "licenses.md").write_text("Library -- MIT -->")
     monkeypatch.setattr(saved, "BUILT", tmp_path)
 

@@ -11,7 +11,13 @@ import pytest
 from barograph.experiments.handle import catalog_at
 from barograph.experiments.judging import judged
 from barograph.model.clock import ManualClock
+from barograph.model.finding import Severity
+from barograph.model.items import Entry, Verb
+from barograph.queries.recall import recalled
+from barograph.runs.state.findings import write_event
+from barograph.store.urls import store_from_url
 from barograph.web.app import application
+from diary import finding_of
 from experiments_entries import NOW_UNIX, component
 from web_client import Client, recorded
 
@@ -53,6 +59,30 @@ def test_a_group_opens_to_its_runs(many: Client) -> None:
     found = asked(many, "search", by="params.width", metric="acc", group="16", order="metrics.acc.last desc")
 
     assert (found["count"], [row["name"] for row in found["rows"]]) == (3, ["w16-1", "w16-2", "w16-0"])
+
+
+def test_lists_name_rules_in_the_words_of_the_terminal(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        recorded(tmp_path / name, [1.0])
+        write_event(store_from_url(str(tmp_path / name)), finding_of(Severity.COSTLY, code="L102", rule="overfit"))
+    client = Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
+    catalog = catalog_at(tmp_path)
+    catalog.feed()
+    catalog.tell([Entry(run.uid, Verb.PARAMETERS, {"width": 8}) for run in catalog.find("kind = 'run'")])
+
+    row = asked(client, "search")["rows"][0]
+    group = asked(client, "groups", by="params.width", metric="loss")["groups"][0]
+    assert [row["findings"][0]["words"], group["findings"][0]["words"]] == ["overfitting", "overfitting"]
+
+
+def test_a_card_says_in_the_words_of_the_terminal_that_nobody_watched_a_run(tmp_path: Path) -> None:
+    recorded(tmp_path / "alone", [1.0])
+    client = Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
+
+    (card,) = client.get("/api/now").json["runs"]
+
+    assert card["sentence"] == recalled(store_from_url(str(tmp_path / "alone"))).verdict
+    assert card["sentence"] == "This run has not been watched."
 
 
 def test_only_what_differs_is_shown_of_the_chosen_columns(many: Client) -> None:
@@ -104,6 +134,9 @@ def test_a_search_is_completed_and_its_error_is_placed(many: Client) -> None:
     ("groups?by=params.width&metric=ac", 404, 'Did you mean "acc"'),
     ("groups?by=params.wdth&metric=acc", 404, 'Did you mean "width"'),
     ("groups?by=width&metric=acc", 400, "Cannot group by"),
+    ("search?group=16&by=params.width&metric=ac", 404, 'Did you mean "acc"'),
+    ("search?group=1&by=params.width&metric=acc", 404, 'Did you mean "16"'),
+    ("search?group=16", 400, "Cannot group by"),
     ("importance?metric=ac", 400, 'has a metric "ac"'),
     ("search?root=3", 404, "no root 3"),
     ("search?filter=params.lr+%3C", 400, "expected a value"),
@@ -161,3 +194,15 @@ def test_a_new_run_is_listed_after_two_seconds(root: Path) -> None:
     assert client.get("/api/search").json["count"] == 2
     clock.advance(3.0)
     assert client.get("/api/search").json["count"] == 3
+
+
+def test_the_usual_columns_of_a_search_are_the_same_from_every_route(tmp_path: Path) -> None:
+    catalog = catalog_at(tmp_path)
+    for number, recorded_too in enumerate(({"parameters": {"seed": 1}}, {"metrics": {"acc": 0.5}}, {})):
+        catalog.tell(component(f"r{number}", kind="run", time_unix=NOW_UNIX + number, **recorded_too))
+    client = Client(application([str(tmp_path)], hosts=["127.0.0.1"]))
+
+    for search, expected in (("", ["state", "findings", "metrics.acc.last", "params.seed", "created_unix"]),
+                             ("name = 'r0'", ["state", "findings", "params.seed", "created_unix"])):
+        assert asked(client, "search", q=search)["columns"] == expected
+        assert asked(client, "columns", q=search)["usual"] == expected

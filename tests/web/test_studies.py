@@ -20,7 +20,7 @@ from barograph.web.app import application
 from barograph.web.changes import Changes
 from barograph.web.open_studies import OpenStudies
 from barograph.web.places import Places
-from web_client import Client
+from web_client import Client, recorded
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +57,13 @@ def test_the_list_has_the_studies_of_the_roots_and_of_this_user(client: Client, 
     assert answer["problems"] == []
     assert problems_of(answer, "Studies") == []
     assert client.get("/api/study?study=home/far").json["name"] == "far"
+
+
+def test_runs_beside_studies_are_no_studies(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+    recorded(root / "studies" / "digits-000", [1.0])
+
+    assert [row["key"] for row in client.get("/api/studies").json["studies"]] == ["0/studies/digits"]
 
 
 def test_a_root_may_be_a_study(tmp_path: Path) -> None:

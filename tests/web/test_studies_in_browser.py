@@ -21,6 +21,7 @@ from barograph.web.app import application
 from barograph.web.tokens import Role, Token
 from chromium import AXE, HOSTILE, Tab, fits, needs_chromium, playwright, served, violations
 from chromium import browser as browser
+from chromium import tab as tab
 from web_client import recorded
 
 pytestmark = needs_chromium
@@ -75,13 +76,6 @@ def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("BAROGRAPH_HOME", str(tmp_path_factory.mktemp("home")))
         with served(application([str(root)], hosts=[])) as url:
             yield url
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    tab = Tab(browser)
-    yield tab
-    tab.context.close()
 
 
 def test_a_study_says_what_it_found_and_links_its_trials(tab: Tab, url: str) -> None:

@@ -108,8 +108,8 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
     opened = [
         "import json", "from pathlib import Path", "", "from safetensors.torch import load_file", "",
         f"capsule = Path({capsule!r})",
-        'paper = json.loads((capsule / "capsule.json").read_text(encoding="utf-8"))',
-        f"held = load_file(capsule / {tensors_of_capsule!r})", 'print(paper["head"]["text"])',
+        'about = json.loads((capsule / "capsule.json").read_text(encoding="utf-8"))',
+        f"held = load_file(capsule / {tensors_of_capsule!r})", 'print(about["head"]["text"])',
         "for name, tensor in held.items():", '    print(f"{name:60} {str(tensor.dtype):16} {tuple(tensor.shape)}")',
     ]
     cells = [

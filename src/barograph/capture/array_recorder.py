@@ -347,12 +347,11 @@ class ArrayRecorder:
         self._steps.buffer().defer(merge_in)
 
     @entry_point("counting parameters and modules")
-    def declare(self, *, parameters: Iterable[str] = (), modules: Iterable[str] = (), things: str = "") -> None:
+    def declare(self, *, parameters: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
         """Declare the parameters and modules of the model, for the coverage.
 
         Args:
             parameters: Paths of the trainable parameters.
             modules: Paths of the layers that have outputs.
-            things: Name of the recorded data in messages. "": "tensors".
         """
-        self.session.seen.declare(map(canonical_path, parameters), map(canonical_path, modules), things)
+        self.session.seen.declare(map(canonical_path, parameters), map(canonical_path, modules))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from barograph.capture.thread_clock import ProcessorWait
-
-SHORT_SECS = 120.0
-"""Shorter trainings may exceed their share: they may spend as much as a training of √(120 s · their length)."""
+from barograph.model.manifest import SHORT_SECS
 
 _SEEN_SHARE = 0.8
 """Share of the budget for capture by its own clock. The rest is for what that clock cannot measure: hook calls, and
@@ -103,11 +101,21 @@ class Price:
             return 0.0
         return max(0.0, now - self._start - self._paused_secs - self._waited_secs - self.spent_secs)
 
-    def pass_over(self, secs: float, now: float) -> None:
-        """Exclude the last `secs` from training time: a compiler ran, which says nothing about the duration of
-        steps."""
+    def waited_secs(self) -> float:
+        """Return how long the training thread has waited for a processor."""
+        return self._processor_wait.secs()
+
+    def pass_over(self, secs: float, now: float, *, waited_before_secs: float = 0.0) -> None:
+        """Exclude the last `secs` from training time: a compiler ran, which says nothing about the duration of steps.
+
+        Args:
+            secs: Wall time.
+            now: Current time.
+            waited_before_secs: Result of `waited_secs` before it: what was waited since is excluded already.
+        """
         if self._start is not None:
-            self._paused_secs += secs
+            self._waited_secs = self.waited_secs()
+            self._paused_secs += max(0.0, secs - (self._waited_secs - waited_before_secs))
             self._heard = min(now, self._heard + secs)
 
     # Cost

@@ -249,7 +249,8 @@ class Recording:
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
                 versions=self._versions(), settings=settings, status=status, on_stop=self._hear_stop,
                 on_request=self._hear, reports=self.session.steering.orders.reports,
-                on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
+                on_loss=self.session.lost_some,
+                on_trouble=functools.partial(self.session.guard.report, outcome="Nothing is lost so far."),
                 around=self._surroundings,
             )
         from barograph.capture.memory_writer import memory_writer
@@ -327,7 +328,8 @@ class Recording:
             stack.callback(self._guarded, "ending the recording", lambda: self._write_answers())
             stack.callback(self._guarded, "ending the recording", lambda: self.session.close(state, reason))
             if self.resuming is not None:
-                stack.callback(self._guarded, "ending the recording", self.resuming.ends)
+                ends = functools.partial(self.resuming.ends, reason if state is EndState.FAILED else "")
+                stack.callback(self._guarded, "ending the recording", ends)
 
     def _guarded(self, doing: str, action: Callable[[], object]) -> None:
         try:

@@ -60,7 +60,7 @@ class Predictions:
     Attributes:
         data: Name of the data set.
         labels: Label of each sample.
-        answers: One number, or one row of probabilities, for each sample.
+        predictions: One number, or one row of probabilities, for each sample.
         in_training: It is the training data.
         are_classes: The labels are classes.
     """
@@ -125,7 +125,6 @@ class Rounds:
         self._integration = integration
         self._begun = False
         integration.begin_training(first_step)
-        integration.declare(things="trees and importance")
         with integration.guarded("starting a boosted training"):
             integration.session.seen.explain_no_loss("the training has no evaluation set, or no metric that is a loss")
 

@@ -24,7 +24,6 @@ class Seen:
         loss: A loss was recorded.
         evaluations: Number of finished evaluations.
         reasons: Cause to one sentence on what was not recorded.
-        things: Name of the recorded data in messages.
         no_loss: Why no loss was recorded.
     """
 
@@ -38,7 +37,6 @@ class Seen:
     loss: bool = False
     evaluations: int = 0
     reasons: dict[str, str] = field(default_factory=dict)
-    things: str = "tensors"
     no_loss: str = NO_LOSS_OF_TORCH
 
     def note(self, kind: Kind, path: str) -> None:
@@ -71,17 +69,15 @@ class Seen:
         """Set the number of leaf modules."""
         self.modules = modules
 
-    def declare(self, parameters: Iterable[str], modules: Iterable[str], things: str = "") -> None:
+    def declare(self, parameters: Iterable[str], modules: Iterable[str]) -> None:
         """Add parameters and modules; a process may train several models, one after the other.
 
         Args:
             parameters, modules: Their paths.
-            things: Name of the recorded data in messages. "": as before.
         """
         self.named_parameters.update(parameters)
         self.named_modules.update(modules)
         self.parameters, self.modules = len(self.named_parameters), len(self.named_modules)
-        self.things = things or self.things
 
     def coverage(self, steps: int, recorded: int, why: str) -> Coverage:
         """Return the coverage.
@@ -97,7 +93,7 @@ class Seen:
         if steps and not self.loss:
             reasons.append(f"no loss was recorded: {self.no_loss}")
         if recorded < steps:
-            reasons.append(f"{self.things} were recorded at {recorded} of {steps} steps ({why})")
+            reasons.append(f"tensors were recorded at {recorded:,} of {steps:,} steps ({why})")
         return Coverage(
             parameters=self.parameters, parameters_seen=len(self.weights), gradients_seen=len(self.gradients),
             modules=self.modules, modules_seen=len(self.outputs), loss_seen=self.loss, steps=steps,

@@ -270,7 +270,7 @@ class Session:
         if closing.complete:
             return
         lost = f": {closing.lost_steps} recorded steps were not published in time" if closing.lost_steps else ""
-        why = "".join(f" {problem.rstrip('.')}." for problem in closing.problems)
+        why = "".join(f" {problem[:1].upper()}{problem[1:].rstrip('.')}." for problem in closing.problems)
         self.guard.report(f"the end of the run could not be written{lost}.{why}", outcome="The training is unaffected.")
 
     def lost_some(self, problem: str) -> None:

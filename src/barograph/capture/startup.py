@@ -58,7 +58,7 @@ class Startup:
             ours: The whole block belongs to the recording. Otherwise only what the price was charged with meanwhile;
                 the rest is the script's own, such as compiling its step.
         """
-        begin, cpu_begin = time.perf_counter(), cpu_secs()
+        begin, cpu_begin, waited_secs = time.perf_counter(), cpu_secs(), self._price.waited_secs()
         before, cpu_before, spent_secs = self.secs, self.cpu_secs, self._price.spent_secs
         try:
             yield
@@ -69,4 +69,4 @@ class Startup:
                 self.secs, self.cpu_secs = before + secs, cpu_before + cpu_secs() - cpu_begin
             else:
                 self.add(charged_secs, charged_secs)
-            self._price.pass_over(secs, self._clock.monotonic())
+            self._price.pass_over(secs, self._clock.monotonic(), waited_before_secs=waited_secs)

@@ -25,7 +25,7 @@ from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
-NOT_REQUESTED = "not requested by the hook"
+NOT_REQUESTED = "only what the hook asks for was recorded"
 """What the coverage of the run says."""
 
 
@@ -78,7 +78,7 @@ class Saving:
             worker.name: f"worker_{ranks.rank or 0}"}
         self.book = Book(Naming(names), workers, num_workers=count, ended=False)
         self._reports_names = not rank
-        self._told = -1
+        self._reported = -1
         self._drafter = Drafter(self.book)
         self._progress = Progress(NOT_REQUESTED)
         self._clock = clock
@@ -112,8 +112,8 @@ class Saving:
 
     def _report_names(self, store: Store, *, at_once: bool = False) -> None:
         known = len(self.book.naming.keys) + len(self.book.numbers) + len(self.book.collections)
-        if self._reports_names and (at_once or known != self._told):
-            self._told = known
+        if self._reports_names and (at_once or known != self._reported):
+            self._reported = known
             self.book.put(store)
 
 

@@ -24,6 +24,7 @@ SCHEME = "artifact:"
 FRESH_SECS = 12 * 3600.0
 """Logging an artifact that is older than this writes it again."""
 _PART_BYTES = 2**20
+_MODELS = (".pt", ".pth", ".ckpt", ".safetensors", ".keras", ".msgpack", ".ubj")
 
 
 def artifact_of(
@@ -60,8 +61,14 @@ def artifact_of(
         if not is_kept(root, digest, (clock or SystemClock()).unix()):
             put_parts(root, place_of(digest), _parts_that_are(file, digest))
         uri = f"{SCHEME}{digest}"
-    guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
+    guessed = media_type or _guessed_type(file.name)
     return ArtifactLink(name, uri, guessed, digest, size_bytes)
+
+
+def _guessed_type(name: str) -> str:
+    """Return the media type of a file by its name; "" if unknown."""
+    # Tables of some systems call a checkpoint ".pt" a page table of a game console.
+    return "application/octet-stream" if name.lower().endswith(_MODELS) else mimetypes.guess_type(name)[0] or ""
 
 
 def files_in(path: str | os.PathLike[str]) -> list[tuple[Path, str | None]]:
@@ -102,7 +109,8 @@ def digest_of_file(path: Path) -> tuple[str, int]:
 
 def parts_of_file(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file in chunks."""
-    with path.open("rb") as file:
+    # By its descriptor: what Barograph reads to log it is no data that the script opened.
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), "rb") as file:
         while part := file.read(_PART_BYTES):
             yield part
 

@@ -25,7 +25,7 @@ from barograph.model.items import (
 )
 
 _SAID = ("name", "description", "parameters", "metrics", "tags")
-_TOLD_AT_ONCE = 10_000
+_ENTRIES_AT_ONCE = 10_000
 _ASKED_AT_ONCE = 500
 _NAMED = 3
 
@@ -48,12 +48,13 @@ def created_together(catalog: Catalog, rows: Iterable[Mapping[str, Any]], *, tri
         rows: One mapping per component.
         trial: ID of the trial that all belong to; "": none.
     """
-    told = [list(_entries(row, trial)) for row in rows]
-    uids = [entries[0].uid for entries in told]
-    _refuse_taken(catalog, {uid: entries[0].data["name"] for uid, entries in zip(uids, told, strict=True)}, len(uids))
-    for some in in_parts(told, max(1, _TOLD_AT_ONCE // 5)):
+    recorded = [list(_entries(row, trial)) for row in rows]
+    uids = [entries[0].uid for entries in recorded]
+    names = {uid: entries[0].data["name"] for uid, entries in zip(uids, recorded, strict=True)}
+    _refuse_taken(catalog, names, len(uids))
+    for some in in_parts(recorded, max(1, _ENTRIES_AT_ONCE // 5)):
         catalog.tell(entry for entries in some for entry in entries)
-    return len(told)
+    return len(recorded)
 
 
 def _entries(row: Mapping[str, Any], trial: str) -> Iterator[Entry]:

@@ -101,9 +101,11 @@ class Catalog:
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
         progress: Callable[[int, int], object] = lambda done, total: None,
+        give_way: Callable[[], object] = lambda: None, before_records: Callable[[], object] = lambda: None,
     ) -> Fed:
         """Index new journal entries and runs; arguments and errors as in `Feeder.feed`."""
-        return self._feeder.feed(thorough=thorough, again=again, progress=progress)
+        return self._feeder.feed(thorough=thorough, again=again, progress=progress, give_way=give_way,
+                                 before_records=before_records)
 
     def rebuild(self, *, progress: Callable[[int, int], object] = lambda done, total: None) -> Fed:
         """Recreate the tables from the journal and the runs.
@@ -147,11 +149,11 @@ class Catalog:
             CatalogUnavailable: The tables cannot be written; the journal keeps the entries for the next `feed`.
         """
         now = self._clock.unix()
-        told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
-                for entry in entries]
-        refuse_senseless(told)
-        if told:
-            batch = self._journal.write(told)
+        recorded = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
+                    for entry in entries]
+        refuse_senseless(recorded)
+        if recorded:
+            batch = self._journal.write(recorded)
             try:
                 self._feeder.feed_batch(batch)
             except CatalogUnavailable as error:

@@ -53,6 +53,20 @@ class Comparison:
         return f"Comparison({', '.join(self.names)}: {said or 'nothing'} differ)"
 
 
+def without_single_totals(differences: Sequence[Difference]) -> list[Difference]:
+    """Return differences of metrics without those of a total loss that has the values of one of its terms.
+
+    Example:
+        >>> rows = [Difference("loss.min", (1.0, 2.0)), Difference("loss.cross_entropy.min", (1.0, 2.0))]
+        >>> [row.name for row in without_single_totals(rows)]
+        ['loss.cross_entropy.min']
+    """
+    named = [(*metric_and_statistic(row.name), repr(row.values)) for row in differences]  # NaN equals NaN as text
+    terms = {(name.partition(".")[0], *rest) for name, *rest in named if "." in name}
+    return [row for row, (name, *rest) in zip(differences, named, strict=True)
+            if not ((name == "loss" or name.endswith("_loss")) and (name, *rest) in terms)]
+
+
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 
 
@@ -72,7 +86,7 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
     for name in statistics:
         if name not in STATISTICS:
             raise UnknownName(f'"{name}" is not a metric statistic. {nearest(name, STATISTICS)}')
-    told: dict[str, list[Mapping[str, Any]]] = {
+    by_part: dict[str, list[Mapping[str, Any]]] = {
         "parameters": [item.parameters for item in items],
         "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
         "packages": [packages_of(str(item.facts["place"])) for item in items],
@@ -83,7 +97,7 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
                      for statistic in statistics} for item in items],
     }
     parts, same = {}, {}
-    for part, tables in told.items():
+    for part, tables in by_part.items():
         names = list(dict.fromkeys(name for table in tables for name in table))
         rows = [Difference(name, tuple(table.get(name) for table in tables)) for name in names]
         differing = tuple(row for row in rows if not _alike(row.values))

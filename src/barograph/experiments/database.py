@@ -162,6 +162,9 @@ class Database:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITING})")
             yield connection
             connection.commit()
+            if self.is_sqlite:
+                # Or what was written stays in the cache of this connection: 30 MB after a hundred thousand metrics.
+                connection.exec_driver_sql("PRAGMA shrink_memory")
 
     def forget(self) -> None:
         """Empty every table."""

@@ -22,7 +22,7 @@ from barograph.experiments.writing import ItemWriter, in_parts, storable
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
 from barograph.model.items import Entry, ItemKind, MetricSummary, Verb
-from barograph.runs.reading.glance import glances, runs_below
+from barograph.runs.reading.glance import Glance, glances, runs_below
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, Batch, Journal
 from barograph.store.base import Stamped, Store
 from barograph.store.files import FileStore
@@ -30,6 +30,8 @@ from barograph.store.urls import store_from_url
 
 _THREADS = 8
 _AT_ONCE = 500
+_RUNS_AT_ONCE = 100
+"""More take the same time, and a list shows its first runs later."""
 _ENTRIES_AT_ONCE = 20_000
 _FOLDED_AT_ONCE = 10_000
 _STAMP = "/stamp"
@@ -83,6 +85,7 @@ class Feeder:
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
         progress: Callable[[int, int], object] = lambda done, total: None,
+        give_way: Callable[[], object] = lambda: None, before_records: Callable[[], object] = lambda: None,
     ) -> Fed:
         """Index what is new.
 
@@ -90,6 +93,8 @@ class Feeder:
             thorough: Check every run, even those that ended long ago.
             again: Places of runs, below the root, to read even if they seem unchanged.
             progress: Called with the number of batches read and their total, then with the same numbers for runs.
+            give_way: Called before each run is checked or read, from several threads; may wait for what is more urgent.
+            before_records: Called before the records of each new or changed run are read, from several threads.
 
         Raises:
             CatalogUnavailable: The catalog cannot be written.
@@ -97,7 +102,7 @@ class Feeder:
         """
         fed = Fed()
         self._feed_journal(fed, thorough, progress)
-        self._feed_runs(fed, thorough, again, progress)
+        self._feed_runs(fed, thorough, again, progress, give_way, before_records)
         return fed
 
     def look_again(self, uids: Collection[str]) -> None:
@@ -161,7 +166,7 @@ class Feeder:
 
         Both in one transaction: a crash in between must not leave a batch marked as read without its effects.
         """
-        told: dict[str, None] = {}
+        changed: dict[str, None] = {}
         with self._database.writing() as connection:
             for batch in batches:
                 known = select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT, BATCHES.c.name == batch.name)
@@ -169,13 +174,23 @@ class Feeder:
                     continue  # another process has indexed it meanwhile
                 connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
                 store_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
-                told.update({entry.uid: None for entry in batch.entries})
-            for uids in in_parts(told, _FOLDED_AT_ONCE):
+                changed.update({entry.uid: None for entry in batch.entries})
+            for uids in in_parts(changed, _FOLDED_AT_ONCE):
                 _write_folded(connection, uids, {})
 
     def _feed_runs(
-        self, fed: Fed, thorough: bool, again: Collection[str], progress: Callable[[int, int], object]
+        self, fed: Fed, thorough: bool, again: Collection[str], progress: Callable[[int, int], object],
+        give_way: Callable[[], object], before_records: Callable[[], object],
     ) -> None:
+        def is_due(place: str) -> bool:
+            give_way()
+            return thorough or not self._is_settled(place, marks.get(place, ""), now)
+
+        def read(place: str, store: Store, one: Glance, stamp: str) -> SeenRun | None:
+            give_way()
+            return self._reading.read(place, store, one, stamp=stamp, known_mark=mark_in(marks.get(place, "")),
+                                      before_records=before_records)
+
         with self._database.reading() as connection:
             marks = {row.place: "" if row.place in again else row.mark
                      for row in connection.execute(select(FED.c.place, FED.c.mark))}
@@ -183,16 +198,14 @@ class Feeder:
         folders = runs_below(self._store, on_denied=denied.append)
         fed.denied = [_below(self._store.url, name) for name in sorted(denied)]
         now = self._clock.unix()
-        due = [name for name in folders if thorough or not self._is_settled(name, marks.get(name, ""), now)]
-        for number, names in enumerate(in_parts(due, _AT_ONCE)):
-            progress(number * _AT_ONCE, len(due))
+        due = list(filter(is_due, folders))
+        for number, names in enumerate(in_parts(due, _RUNS_AT_ONCE)):
+            progress(number * _RUNS_AT_ONCE, len(due))
             stores = [store_from_url(_below(self._store.url, name)) for name in names]
             stamps = [self._stamp_of_run(name) for name in names]
             seen = glances(stores)
             with ThreadPoolExecutor(_THREADS) as pool:
-                found = list(pool.map(lambda place, store, one, stamp: self._reading.read(
-                    place, store, one, stamp=stamp, known_mark=mark_in(marks.get(place, ""))),
-                    names, stores, seen, stamps))
+                found = list(pool.map(read, names, stores, seen, stamps))
             for one, item in zip(seen, found, strict=True):
                 if problems := [*one.problems, *(item.damage if item is not None else ())]:
                     fed.of_runs[one.url] = problems
@@ -283,8 +296,8 @@ class Feeder:
 
 def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:
     """Recompute items from all their entries and, for those in `seen`, from their records."""
-    told = entries_by_item(connection, uids)
-    states = [state for uid, entries in told.items() if (state := folded(uid, entries)).kind]
+    by_item = entries_by_item(connection, uids)
+    states = [state for uid, entries in by_item.items() if (state := folded(uid, entries)).kind]
     for state in states:
         if state.uid in seen:
             # Entries about a run add to what it recorded, and override it.

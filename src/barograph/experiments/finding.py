@@ -94,12 +94,12 @@ def usual(table: ComponentTable, search: Search | None = None) -> UsualColumns:
     whole = echoed(names)
     metrics = [column for name in names if not _repeats(table, name, whole)
                if (column := f"metrics.{name}.{_STATISTIC}") and _differs(table, column)]
-    told = [name for name in table.columns.before
-            if name.partition(".")[0] in ("params", "tags") and _differs(table, name)]
-    parameters = [name for name in told if name.startswith("params.")]
+    given = [name for name in table.columns.before
+             if name.partition(".")[0] in ("params", "tags") and _differs(table, name)]
+    parameters = [name for name in given if name.startswith("params.")]
     last = [name for name in _LAST if name == "created_unix" or _differs(table, name)]
     state = ["state"] if _differs(table, "state") else []
-    chosen = dict.fromkeys([*ordered, "name", *state, *parameters, *metrics, *last, *told, "uid"])
+    chosen = dict.fromkeys([*ordered, "name", *state, *parameters, *metrics, *last, *given, "uid"])
     return UsualColumns(ComponentTable(Columns({name: table.columns[name] for name in chosen})),
                         table.columns.metrics.count - len(names))
 

@@ -75,9 +75,9 @@ def folded(uid: str, entries: Iterable[Entry]) -> ItemState:
         entries: Entries of the item, in order. Unknown verbs and fields are ignored.
 
     Example:
-        >>> told = folded("x", [Entry("x", Verb.CREATE, {"kind": "run", "name": "a"}, 1.0),
+        >>> state = folded("x", [Entry("x", Verb.CREATE, {"kind": "run", "name": "a"}, 1.0),
         ...                     Entry("x", Verb.TAG, {"team": "vision", "old": None}, 2.0)])
-        >>> told.name, told.tags, told.created_unix, told.changed_unix
+        >>> state.name, state.tags, state.created_unix, state.changed_unix
         ('a', {'team': 'vision'}, 1.0, 2.0)
     """
     state = ItemState(uid)

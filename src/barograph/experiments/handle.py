@@ -41,15 +41,15 @@ class Handle:
     def __init__(self, catalog: Catalog, item: Item) -> None:
         self.catalog = catalog
         self._item = item
-        self._is_told = False
+        self._is_recorded = False
 
     @property
     def item(self) -> Item:
         """The item in the catalog."""
-        if self._is_told:
+        if self._is_recorded:
             # Reloaded on the next read only, so that many changes cost one query.
             self._item = self.catalog.item_by_uid(self._item.uid) or self._item
-            self._is_told = False
+            self._is_recorded = False
         return self._item
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class Handle:
         found = self.catalog.item_by_uid(self.uid)
         if found is None:
             raise UnknownItem(f'"{self.name}" no longer exists in {self.catalog.store.url}.')
-        self._item, self._is_told = found, False
+        self._item, self._is_recorded = found, False
         return self
 
     def tag(self, **tags: str | None) -> Self:
@@ -168,7 +168,7 @@ class Handle:
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
         self.catalog.tell([Entry(self.uid, verb, data)])
-        self._is_told = True
+        self._is_recorded = True
         return self
 
 

@@ -28,22 +28,22 @@ def hidden_in(root: Store, *, note: Callable[[str], object] = lambda problem: No
 
     def read(name: str) -> list[Entry]:
         try:
-            told = [entry for entry in journal.read(name).entries
-                    if entry.verb in (Verb.CREATE, Verb.SET, Verb.DELETE, Verb.RESTORE)]
-            for entry in told:
+            recorded = [entry for entry in journal.read(name).entries
+                        if entry.verb in (Verb.CREATE, Verb.SET, Verb.DELETE, Verb.RESTORE)]
+            for entry in recorded:
                 folded(entry.uid, [entry])
         except (DamagedChunk, NewerFormat, ObjectNotFound) as error:
             note(str(error))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             note(f"A batch of the journal is invalid: {error!r} ({name}).")
         else:
-            return told
+            return recorded
         return []
 
     entries: dict[str, list[Entry]] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        for told in pool.map(read, journal.names()):
-            for entry in told:
+        for recorded in pool.map(read, journal.names()):
+            for entry in recorded:
                 entries.setdefault(entry.uid, []).append(entry)
     states = {uid: folded(uid, of_item) for uid, of_item in entries.items()}
     return {uid: "deleted" if state.deleted_unix is not None else "archived" for uid, state in states.items()

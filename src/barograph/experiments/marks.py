@@ -34,7 +34,7 @@ def mark_of(seen: Glance) -> str:
     """Return the mark of a run; it begins with its end time, or "-"."""
     ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
     findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
-    metadata, written_unix = seen.told
+    metadata, written_unix = seen.journal
     return (
         f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {metadata}:{written_unix:f} {findings}"
     )

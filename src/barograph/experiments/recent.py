@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 from sqlalchemy import Connection, select
 
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.run_listing import found_runs, search_with
-from barograph.experiments.schema import ITEMS
+from barograph.experiments.schema import ITEMS, METRICS, NAMES
+from barograph.queries.loss_name import training_loss
 
 LIVE = "state in ('running', 'starting', 'unknown')"
 """Search that finds live runs."""
@@ -57,6 +60,28 @@ def recent_runs(catalog: Catalog, *, most_live: int, most_recent: int) -> Recent
         recent = found_runs(catalog, connection, search_with(f"not {LIVE} limit {most_recent}"))
         count = len(found_runs(catalog, connection, search_with("")))
         return RecentRuns(_runs(connection, live[:most_live]), _runs(connection, recent), len(live), count)
+
+
+def last_losses(catalog: Catalog, places: Sequence[str]) -> dict[str, float]:
+    """Return the last training loss among the metrics of each run that has one, by its place. Losses may be NaN.
+
+    Args:
+        catalog: The catalog.
+        places: URLs of the directories of the runs.
+    """
+    if not places:
+        return {}
+    with catalog.reading() as connection:
+        # First the few names: a run may have a hundred thousand metrics.
+        ending = connection.execute(select(NAMES.c.id, NAMES.c.text).where(NAMES.c.text.ilike("%loss")))
+        names = {number: text for number, text in ending if training_loss([text])}
+        rows = connection.execute(
+            select(ITEMS.c.place, METRICS.c.name_id, METRICS.c.last).join(METRICS, METRICS.c.item_id == ITEMS.c.id)
+            .where(ITEMS.c.place.in_(places), ITEMS.c.deleted_unix.is_(None), METRICS.c.name_id.in_(list(names))))
+        losses: dict[str, dict[str, float]] = {}
+        for place, name, last in rows:
+            losses.setdefault(place, {})[names[name]] = nan if last is None else last
+    return {place: of_run[training_loss(of_run)] for place, of_run in losses.items()}
 
 
 def _runs(connection: Connection, ids: list[int]) -> tuple[RecentRun, ...]:

@@ -62,13 +62,27 @@ def columns_in(connection: Connection, ids: Sequence[int]) -> list[RunColumn]:
         connection: Connection to the catalog.
         ids: Row numbers of the runs.
     """
-    return list(_Reading(connection, ids).columns())
+    return [*fact_columns_in(connection, ids), *recorded_columns_in(connection, ids)]
 
 
-def usual_columns(columns: Sequence[RunColumn]) -> list[str]:
-    """Return the columns to show first: state, the parameters and metrics in which runs differ, findings and age."""
-    only_one = all(column.runs <= 1 for column in columns)
-    differing = [column for column in columns if column.differs or only_one]
+def fact_columns_in(connection: Connection, ids: Sequence[int]) -> list[RunColumn]:
+    """Return the columns of facts that these runs have values in, such as state and host; arguments as `columns_in`."""
+    return list(_Reading(connection, ids).facts())
+
+
+def recorded_columns_in(connection: Connection, ids: Sequence[int]) -> list[RunColumn]:
+    """Return the other columns: what `usual_columns` chooses from; arguments as `columns_in`."""
+    return list(_Reading(connection, ids).recorded())
+
+
+def usual_columns(columns: Sequence[RunColumn], *, runs: int) -> list[str]:
+    """Return the columns to show first: state, the parameters and metrics in which runs differ, findings and age.
+
+    Args:
+        columns: Those of `recorded_columns_in`; those of `fact_columns_in` are ignored.
+        runs: Number of runs. Of a single run, which cannot differ, everything is shown.
+    """
+    differing = [column for column in columns if column.differs or runs == 1]
     parameters = [column.name for column in differing if column.group == "params"]
     metrics = _usual_metrics(differing)
     tags = [column.name for column in differing if column.group == "tags" and column.name != COLOR]
@@ -108,10 +122,9 @@ class _Reading:
         total = connection.execute(select(func.count()).select_from(ITEMS)).scalar_one()
         self._most = 2 * len(ids) >= total
 
-    def columns(self) -> Iterator[RunColumn]:
+    def recorded(self) -> Iterator[RunColumn]:
         if not len(self._ids):
             return
-        yield from self._facts()
         yield from self._related()
         sheets = list(self._rows(select(SHEETS), SHEETS.c.item_id))
         parameters, tags = self._texts(sheets)
@@ -139,7 +152,9 @@ class _Reading:
     def _mine(self, records: NDArray[Any]) -> NDArray[Any]:
         return records[np.isin(records["item"], self._ids)] if self._most else records
 
-    def _facts(self) -> Iterator[RunColumn]:
+    def facts(self) -> Iterator[RunColumn]:
+        if not len(self._ids):
+            return
         names = [name for name in _FACTS if name != "duration"]
         duration = ITEMS.c.ended_unix - ITEMS.c.started_unix
         mine = set(self._ids.tolist())

@@ -34,14 +34,14 @@ def run_entries(seen: Glance, manifest: Manifest, origin: Origin | None) -> list
         origin: Its origin; None if not recorded.
     """
     uid, when, settings = manifest.run_id, manifest.created_unix, manifest.settings
-    told = [Entry(uid, Verb.CREATE, {"kind": ItemKind.RUN, "name": manifest.name}, when),
-            Entry(uid, Verb.SET, _facts(seen, manifest), when)]
+    entries = [Entry(uid, Verb.CREATE, {"kind": ItemKind.RUN, "name": manifest.name}, when),
+               Entry(uid, Verb.SET, _facts(seen, manifest), when)]
     experiment, trial = (str(settings.get(name) or "") for name in ("experiment", "trial"))
-    told += membership(uid, experiment, trial, manifest.name, when)
+    entries += membership(uid, experiment, trial, manifest.name, when)
     tags = settings.get("tags")
     if isinstance(tags, Mapping) and tags:
-        told.append(Entry(uid, Verb.TAG, dict(tags), when))
-    return told + (list(_of_origin(uid, origin, when)) if origin is not None else [])
+        entries.append(Entry(uid, Verb.TAG, dict(tags), when))
+    return entries + (list(_of_origin(uid, origin, when)) if origin is not None else [])
 
 
 def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
@@ -54,7 +54,9 @@ def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
     if origin.parameters:
         yield Entry(uid, Verb.PARAMETERS, dict(origin.parameters), when)
     for file in origin.data:
-        digest = f"xxh3:{file.fingerprint}" if file.fingerprint and file.whole else ""
+        # That of artifacts where it is known: a file that one run logs and another reads is one artifact.
+        digest = (f"sha256:{file.sha256}" if file.sha256 else
+                  f"xxh3:{file.fingerprint}" if file.fingerprint and file.whole else "")
         name = _below(file.path, origin.directory)
         yield Entry(uid, Verb.INPUT, {"name": name, "uri": Path(file.path).as_uri(), "digest": digest,
                                       "size_bytes": file.size_bytes}, when)

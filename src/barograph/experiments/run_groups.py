@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from barograph.experiments.comparing import group_of, grouped, metric_and_statistic
+from barograph.errors import UnknownName, nearest
+from barograph.experiments.comparing import grouped, metric_and_statistic
 from barograph.experiments.independence import SeriesOf
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.judging import Group, Judgement, judged
@@ -17,9 +18,11 @@ from barograph.experiments.run_listing import severity_rank
 from barograph.experiments.verdict import Verdict, verdict
 from barograph.model.finding import FindingState
 from barograph.model.plain import plain
+from barograph.queries.titles import rule_in_words
 
 _MOST_REPEATS = 5
 _MOST_ASKED = 200
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +32,13 @@ class GroupFinding:
     Attributes:
         rule, severity: As in the runs.
         runs: Number of runs that have it.
-        place: URL of the first of these.
+        places: URLs of the first of these.
     """
 
     rule: str
     severity: str
     runs: int
-    place: str
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,8 @@ def _to_json(found: RunGroup, key_of: Callable[[str], str]) -> dict[str, Any]:
         "independent": len(group.values), "counted": group.counted, "repeats": group.repeats[:_MOST_REPEATS],
         "differs": group.differs, "best_name": found.best_name, "best": found.best,
         "best_run": key_of(found.best_place) if found.best_place else "", "behind": found.behind,
-        "findings": [{"rule": item.rule, "severity": item.severity, "runs": item.runs, "run": key_of(item.place)}
-                     for item in found.findings],
+        "findings": [{"rule": item.rule, "words": rule_in_words(item.rule), "severity": item.severity,
+                      "runs": item.runs, "some": [key_of(place) for place in item.places]} for item in found.findings],
     }
 
 
@@ -114,9 +117,7 @@ def run_groups(
         UnknownName: No run has the metric, or what `by` names.
     """
     name, statistic = metric_and_statistic(metric)
-    items = items_by_id(connection, ids, metrics=[name])
-    if not any(name in item.metrics for item in items):
-        items = items_by_id(connection, ids[:_MOST_ASKED])  # with all metrics, to suggest the nearest
+    items = _items(connection, ids, name)
     found = judged(items, by, metric, less_is_better=less_is_better, series_of=series_of)
     members = grouped(items, by, name)
     first = found.groups[:most]
@@ -133,15 +134,28 @@ def run_groups(
 def members_of_group(
     connection: Connection, ids: Sequence[int], by: str, metric: str, group: str
 ) -> list[int]:
-    """Return the row numbers of the runs in a group, in the order of `ids`; arguments as in `run_groups`.
+    """Return the row numbers of the runs in a group, in the order of `ids`; other arguments and errors as `run_groups`.
 
     Args:
         group: Name of the group.
+
+    Raises:
+        UnknownName: No run is in such a group.
     """
     name, _ = metric_and_statistic(metric)
-    items = items_by_id(connection, ids, metrics=[name])
-    return [number for number, item in zip(ids, items, strict=True)
-            if name in item.metrics and group_of(item, by) == group]
+    items = _items(connection, ids, name)
+    groups = grouped(items, by, name) if items else {}  # a search may find nothing
+    if group not in groups:
+        raise UnknownName(f'There is no group "{group}". {nearest(group, groups)}')
+    members = set(map(id, groups[group]))
+    return [number for number, item in zip(ids, items, strict=True) if id(item) in members]
+
+
+def _items(connection: Connection, ids: Sequence[int], metric: str) -> list[Item]:
+    items = items_by_id(connection, ids, metrics=[metric])
+    if any(metric in item.metrics for item in items):
+        return items
+    return items_by_id(connection, ids[:_MOST_ASKED])  # with all metrics, to suggest the nearest
 
 
 def _between(better: Group, worse: Group, found: Judgement) -> Verdict:
@@ -162,5 +176,5 @@ def _findings(members: Iterable[Item]) -> tuple[GroupFinding, ...]:
     for item in members:
         for key in {(found.rule, found.severity) for found in item.findings if found.state == FindingState.OPEN}:
             places.setdefault(key, []).append(item.facts["place"])
-    return tuple(GroupFinding(rule, severity, len(of), of[0]) for (rule, severity), of in sorted(
+    return tuple(GroupFinding(rule, severity, len(of), tuple(of[:_MOST_NAMED])) for (rule, severity), of in sorted(
         places.items(), key=lambda pair: (severity_rank(pair[0][1]), -len(pair[1]), pair[0])))

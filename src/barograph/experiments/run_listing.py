@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.run_columns import COLOR, RunColumn, color_in, columns_in, usual_columns
+from barograph.experiments.run_columns import COLOR, RunColumn, color_in, recorded_columns_in, usual_columns
 from barograph.experiments.schema import FINDINGS, ITEMS, NAMES, TAGS
 from barograph.experiments.search.hints import hints
 from barograph.experiments.search.parser import search_from_text
@@ -19,6 +19,7 @@ from barograph.experiments.tabulating import component_table
 from barograph.experiments.writing import storable
 from barograph.model.finding import SEVERITY_ORDER, FindingState, Severity
 from barograph.model.items import ItemKind
+from barograph.queries.titles import rule_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,12 @@ class ListedFinding:
 
     Attributes:
         rule, severity: As in the run.
+        words: What the rule reports.
         is_open: Whether it still holds.
     """
 
     rule: str
+    words: str
     severity: str
     is_open: bool
 
@@ -120,7 +123,7 @@ def run_page(
         offset, limit: First run of the page, and the number of runs.
         search: The search that found the runs, for hints if there are none.
     """
-    names = tuple(usual_columns(columns_in(connection, ids)) if columns is None else columns)
+    names = tuple(usual_columns(recorded_columns_in(connection, ids), runs=len(ids)) if columns is None else columns)
     mine = ids[offset:offset + limit]
     table = component_table(connection, mine)
     values = {name: _column(table, name) for name in {*names, "uid", "place", "name", "starred", COLOR}}
@@ -162,7 +165,8 @@ def _findings(connection: Connection, ids: Sequence[int]) -> Mapping[int, tuple[
         columns.item_id.in_(ids)).order_by(columns.step))
     found: dict[int, list[ListedFinding]] = {}
     for item, rule, severity, state in rows:
-        found.setdefault(item, []).append(ListedFinding(rule, severity, state == FindingState.OPEN))
+        found.setdefault(item, []).append(ListedFinding(
+            rule, rule_in_words(rule), severity, state == FindingState.OPEN))
     return {item: tuple(sorted(of, key=lambda one: (not one.is_open, severity_rank(one.severity))))
             for item, of in found.items()}
 

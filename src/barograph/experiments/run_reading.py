@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
 from barograph.experiments.checking import SENSELESS, check_entry
@@ -14,11 +14,12 @@ from barograph.experiments.run_entries import ENDED, run_entries
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
 from barograph.runs.reading.glance import Glance
-from barograph.runs.reading.metrics import metrics_of
-from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Batch, Journal
 from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.runs.reading.reader import RunReader
 
 _MOST_FOLLOWED = 64
 """Maximum number of active runs with a cached reading position; others are read from the start."""
@@ -57,7 +58,10 @@ class RunReading:
     def __init__(self) -> None:
         self._followed: dict[str, RunReader] = {}
 
-    def read(self, place: str, store: Store, seen: Glance, *, stamp: str, known_mark: str) -> SeenRun | None:
+    def read(
+        self, place: str, store: Store, seen: Glance, *, stamp: str, known_mark: str,
+        before_records: Callable[[], object] = lambda: None,
+    ) -> SeenRun | None:
         """Return the current contents of a run; None if it is unchanged, or has no metadata yet.
 
         Args:
@@ -66,6 +70,7 @@ class RunReading:
             seen: Its current state.
             stamp: Time stamp of its directories, taken before reading.
             known_mark: Its mark when it was last read.
+            before_records: Called before its records are read, if it has changed.
         """
         if seen.manifest is None:
             return None
@@ -73,6 +78,7 @@ class RunReading:
         if known_mark == mark and seen.state in ENDED:
             return None
         unread: list[str] = []
+        before_records()
         origin = _tried(lambda: read_origin(store), None, unread)
         none: dict[str, MetricSummary] = {}
         metrics = _tried(lambda: self._metrics(place, store, goes_on=seen.state not in ENDED), none, unread)
@@ -88,6 +94,10 @@ class RunReading:
 
     def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:
         """Return the metrics of a run; an active run is cached and read incrementally."""
+        # Here, because these import Arrow, which a catalog without new runs does not need.
+        from barograph.runs.reading.metrics import metrics_of
+        from barograph.runs.reading.reader import RunReader
+
         # Removed meanwhile: two threads may feed one catalog.
         run = self._followed.pop(place, None)
         if run is None:

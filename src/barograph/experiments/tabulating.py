@@ -15,11 +15,11 @@ from barograph.experiments.packing import metrics_in, numbers_in, texts_in
 from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, SHEETS
 from barograph.experiments.sheets import names_of
 from barograph.experiments.table import FACTS, ComponentTable
-from barograph.experiments.writing import NUMBER, TRUTH, WHOLE, in_parts
+from barograph.experiments.writing import BOOLEAN, NUMBER, WHOLE, in_parts
 from barograph.model.items import STATISTICS
 
 _MOST_IN_ONE = 5000
-_PYTHON = {NUMBER: np.float64, WHOLE: np.int64, TRUTH: np.bool_}
+_PYTHON = {NUMBER: np.float64, WHOLE: np.int64, BOOLEAN: np.bool_}
 
 
 def component_table(

@@ -33,10 +33,10 @@ from barograph.model.items import ItemKind, uid_of
 
 _T = TypeVar("_T")
 
-NUMBER, WHOLE, TEXT, TRUTH, LIST, NOTHING = range(6)
+NUMBER, WHOLE, TEXT, BOOLEAN, LIST, NOTHING = range(6)
 """Types of parameters in the column `type`."""
 
-_DOUBLES = (NUMBER, WHOLE, TRUTH)
+_DOUBLES = (NUMBER, WHOLE, BOOLEAN)
 
 _TEXTS = (
     "description", "hypothesis", "state", "message", "place", "job", "command", "repository", "branch", "commit",
@@ -205,7 +205,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 def parameter_columns(value: object) -> dict[str, Any]:
     """Return the columns `type`, `number` and `text` for the value of a parameter."""
     if isinstance(value, bool):
-        return {"type": TRUTH, "number": float(value), "text": None}
+        return {"type": BOOLEAN, "number": float(value), "text": None}
     if isinstance(value, int):
         # A text column keeps integers exact that a double cannot represent.
         return {"type": WHOLE, "number": _double(value), "text": str(value) if abs(value) > 2**53 else None}
@@ -220,7 +220,7 @@ def parameter_columns(value: object) -> dict[str, Any]:
 
 def parameter_value(type_: int, number: float | None, text: str | None) -> Any:
     """Return the value of a parameter from its columns."""
-    if type_ == TRUTH:
+    if type_ == BOOLEAN:
         return bool(number)
     if type_ == WHOLE:
         return int(text) if text is not None else int(number or 0)

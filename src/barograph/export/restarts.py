@@ -67,7 +67,7 @@ class Restarts:
     """Tracks the attempt of each optimizer and where it began.
 
     Args:
-        begun: State returned by `told`.
+        begun: State returned by `state`.
     """
 
     def __init__(self, begun: Iterable[Sequence[Any]] = ()) -> None:
@@ -75,7 +75,7 @@ class Restarts:
         for group, optimizer, *start in begun:
             self._begun.setdefault(group, {})[optimizer] = _Start(*start)
 
-    def told(self) -> list[list[Any]]:
+    def state(self) -> list[list[Any]]:
         """Return the state as JSON data."""
         return [[group, optimizer, *start] for group, begun in self._begun.items()
                 for optimizer, start in begun.items()]

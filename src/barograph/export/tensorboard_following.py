@@ -62,7 +62,7 @@ class TensorboardFollower:
         self._alone: str | None = notes.get("alone")
         self._workers: list[str] = list(notes.get("workers", ()))
         self._restarts = Restarts(notes.get("begun", ()))
-        self._told: dict[str, str] = dict(notes.get("findings", {}))
+        self._findings: dict[str, str] = dict(notes.get("findings", {}))
         self._step = int(notes.get("step", -1))
         self._feed = Feed(run.store, notes.get("cursor"), clock=clock)
         self.damage: list[str] = []
@@ -83,8 +83,8 @@ class TensorboardFollower:
         self.damage.extend(text for text in result.damage if text not in self.damage)
         values = self._values
         self._folders.save({
-            "cursor": result.cursor, "alone": self._alone, "workers": self._workers, "begun": self._restarts.told(),
-            "findings": self._told, "step": self._step, "values": [values.scalars, values.histograms, values.texts],
+            "cursor": result.cursor, "alone": self._alone, "workers": self._workers, "begun": self._restarts.state(),
+            "findings": self._findings, "step": self._step, "values": [values.scalars, values.histograms, values.texts],
         })
         return Turn(result.ended, result.more, self._step)
 
@@ -142,9 +142,9 @@ class TensorboardFollower:
 
     def _write_findings(self) -> None:
         for finding in self._run.findings:
-            if self._told.get(finding.id) == finding.state.value:
+            if self._findings.get(finding.id) == finding.state.value:
                 continue
-            self._told[finding.id] = finding.state.value
+            self._findings[finding.id] = finding.state.value
             # Written again when it closes.
             self._put(reporting_worker(finding, self._workers), finding.mode, self._values.finding(finding))
 

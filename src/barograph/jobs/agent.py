@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -26,43 +26,38 @@ from barograph.errors import (
     JobError,
     SettingsError,
     StoreDenied,
-    StoreError,
     StoreFull,
     StoreUnavailable,
 )
-from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.ending import Cancelled, EndRequest
 from barograph.jobs.engines.engine import INSTANCE_VARIABLE
-from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_limits import InstanceLimits
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import DISK_FULL, last_error
-from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
-from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
+from barograph.jobs.launchers import free_ports
+from barograph.jobs.layout import InstanceLayout, Place, failure_of, write_config
 from barograph.jobs.patience import Patience, full_reason
 from barograph.jobs.peers import Peers
-from barograph.jobs.requirements import requirements_of
+from barograph.jobs.preparing import Preparation
 from barograph.jobs.resuming import Resuming, resuming
-from barograph.jobs.script import Script, Trained, recording_environment
+from barograph.jobs.script import Trained
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
+from barograph.jobs.training import Training
 from barograph.jobs.unable import Unable, not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
-from barograph.jobs.watcher import RunWatcher
 from barograph.machine.host import interface_of
 from barograph.machine.marked import kill_unmarked_below
-from barograph.processes.command import Command
-from barograph.processes.orphans import adopt_orphans, reap_orphans
+from barograph.processes.orphans import adopt_orphans
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
-from barograph.runs.state.claim import begin_attempt
-from barograph.runs.state.process import process_now, this_process
+from barograph.runs.state.process import this_process
 from barograph.store.base import Store
 from barograph.store.failures import UNREACHABLE
 from barograph.store.urls import store_from_url
@@ -71,11 +66,8 @@ if TYPE_CHECKING:
     from barograph.jobs.data.delivery import Delivery
 
 _T = TypeVar("_T")
-_TURN_SECS = 0.1
 _PORTS = 16
 """Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
-_SYNC_SECS = 10.0
-_RETRY_SECS = 5.0
 _REACH_SECS = 20.0
 """How long an instance tries to reach the store when it begins. With three attempts, a job fails after two minutes."""
 _MOST_UPLOADS = 5
@@ -107,7 +99,6 @@ class Agent:
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
         self._patiently.tell = self._heartbeat.tell_full
-        self._sync_at = self._store_at = 0.0
         self._secrets = Secrets(os.environ)
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
@@ -221,14 +212,18 @@ class Agent:
         if self._attempt:
             self._note("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._end.check()
-        python = self._python(submission)
-        plan = self._plan(submission, place, going_on, python)
+        prepared = Preparation(self._store, self._attempt, submission, place, self._layout, self._eventually)
+        plan = prepared.plan(going_on, prepared.python(
+            self._cache, self._end, begins=lambda: self._note("preparing"), say=self._say))
         limits = InstanceLimits(self._layout, spec, place, end_strays=self._end_strays)
         commands = [limits.confined(command) for command in plan.commands]
         self._end.check()
         self._note("training")
         try:
-            trained = self._train(submission, commands, sync, deliveries)
+            trained = Training(
+                self._store, self._attempt, self._index, log=self._log, heartbeat=self._heartbeat, end=self._end,
+                patiently=self._patiently,
+            ).run(commands, sync, deliveries, ends_with_us=spec.engine != "local", is_recorded=bool(submission.launch))
             return self._after(trained, limits, sync, deliveries, going_on)
         finally:
             limits.end_leftovers()
@@ -266,109 +261,13 @@ class Agent:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
                             waits_for_room=waits)
 
-    def _train(
-        self, submission: Submission, commands: Sequence[Command], sync: CheckpointSync, deliveries: list[Delivery]
-    ) -> Trained:
-        """Run the script."""
-        watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
-        script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
-        begin: Callable[[], object] | None = None
-        if self._index == 0:
-            begin = partial(begin_attempt, self._store, self._attempt, started_unix=time.time(),
-                            process=process_now(script.pid))
-        begin, was_asked = self._begun(begin), False
-        try:
-            while (code := script.turn(_TURN_SECS)) is None:
-                if self._end.poll():
-                    was_asked = was_asked or script.is_running
-                    script.terminate(self._end.grace_secs)
-                elif delivery_failure(deliveries) is not None:
-                    script.terminate(_TURN_SECS)  # it would wait for data for ever
-                begin = self._begun(begin)
-                self._care(sync, max((item.opened_epochs for item in deliveries), default=0))
-                if watcher:
-                    watcher.turn()
-        finally:
-            script.kill()
-        cores = script.use.mean_cores()  # now: what follows may wait for the store
-        if begin:
-            try:
-                self._patiently(begin, waits_for_room=not code)
-            except StoreFull:
-                if not code:  # otherwise the script may have filled the disk
-                    raise
-        if watcher:
-            # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
-            watcher.finish(patient=not self._end.asked.is_set())
-        return Trained(code, script.tail, was_asked, cores)
-
-    @staticmethod
-    def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:
-        """Note the begin of the attempt; return what is to be tried again, because the store was unreachable."""
-        if begin is not None:
-            try:
-                begin()
-            except StoreError:
-                return begin
-        return None
-
-    def _python(self, submission: Submission) -> str:
-        """Return the Python of the script; "": this one."""
-        if not submission.code:
-            return ""
-        found = requirements_of(self._layout.code, submission.spec.requirements)
-        if found is None:
-            return submission.python if Path(submission.python).exists() else ""
-        from barograph.jobs.script_python import ScriptPython  # loaded here: most scripts use this Python's packages
-
-        self._note("preparing")
-        return str(ScriptPython(
-            self._store, self._index, self._layout.code, self._cache / "environments", end=self._end,
-            eventually=self._eventually, say=self._say).prepare(found))
-
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
-
-    def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
-        """Return the commands that start the script here."""
-        spec = submission.spec
-        words = spec.words
-        if spec.algorithm:
-            target = ("--target", spec.target) if spec.target else ()
-            words = (str(algorithm_named(spec.algorithm).copy_script(self._layout.code)), *words, *target)
-        environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
-        # Another machine need not have the directory of the submitting shell.
-        has_own = submission.code or spec.algorithm or spec.engine != "local"
-        directory = self._layout.code if has_own else Path(submission.directory)
-        return launch_plan(
-            filled(words, self._layout, list(spec.data), environment),
-            World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
-            directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
-                environment, self._eventually(lambda: launch_after(submission.launch, spec, self._store)),
-                attempt=self._attempt, resume=going_on.order))
 
     def _tell_progress(self, progress: Mapping[str, DeliveryProgress]) -> None:
         """Say how much of the data is there; notices come meanwhile, too."""
         self._end.poll()
         self._heartbeat.tell(progress)
-
-    def _care(self, sync: CheckpointSync, opened_epochs: int) -> None:
-        """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
-        now = time.monotonic()
-        if now < self._store_at:
-            return
-        try:
-            self._log.write()
-            self._heartbeat.beat(opened_epochs=opened_epochs)
-            if now >= self._sync_at:
-                self._sync_at = now + _SYNC_SECS
-                reap_orphans()
-                sync.upload(is_stopping=self._end.asked.is_set)
-        except StoreError as error:
-            if isinstance(error, StoreFull):
-                self._heartbeat.tell_full(full_reason(error))
-            # What was not written is written later. Each try may take seconds, in which no notice is seen.
-            self._store_at = time.monotonic() + _RETRY_SECS
 
     def _ended(self, trained: Trained, going_on: Resuming) -> Ended:
         if trained.was_asked:
@@ -376,11 +275,14 @@ class Agent:
             return self._end.ended(trained.code, "It was asked to end.")
         if trained.code == 0:
             return Ended(Outcome.FINISHED, 0)
-        why = failure_of(self._layout) or going_on.failure() or last_error(trained.tail)
+        failure = going_on.failure()
+        why = failure_of(self._layout) or (failure.failure if failure else "") or last_error(trained.tail)
         if DISK_FULL in why:
             why = f"{why.rstrip('.')}. The disk of the instance is full: free some space, or write less."
         why = f": {why}" if why else "."
-        return Ended(Outcome.SCRIPT, trained.code, f"The script {ended_reason(trained.code)}{why}")
+        # A shortened evaluation is our doing: another attempt repeats it in full.
+        outcome = Outcome.FAILED if failure and failure.again else Outcome.SCRIPT
+        return Ended(outcome, trained.code, f"The script {ended_reason(trained.code)}{why}")
 
 
 def _address() -> str:

@@ -14,7 +14,15 @@ from barograph.errors import CheckoutFailed, JobError, JobRefused, StoreError
 from barograph.model.one_line import quoted
 from barograph.provenance.git import Git, GitFailed
 from barograph.provenance.secrets import Secrets
-from barograph.provenance.untracked import Limits, archived, is_run, without_runs
+from barograph.provenance.untracked import (
+    CACHES,
+    ENVIRONMENT_MARKS,
+    Limits,
+    archived,
+    is_run,
+    without_environments,
+    without_runs,
+)
 from barograph.rerun.unpacking import check_link
 from barograph.rerun.unpacking import unpack as unpack_archive
 
@@ -26,8 +34,6 @@ LOOSE_FILE_BYTES = 10 * 2**20
 """Largest file that is sent although git does not track it. Data belongs in a channel."""
 
 _MOST_NOTES = 50
-_CACHES = frozenset({"__pycache__", "node_modules", "__pypackages__", "site-packages"})
-_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 _STAGED = re.compile(r"(?P<mode>\d{6}) [0-9a-f]{40,64} [0-3]\t")
 _NOT_A_REPOSITORY = "not a git repository"
 
@@ -177,7 +183,7 @@ def _listed(directory: Path, notes: list[str], away: Sequence[Path]) -> tuple[li
             notes.append(f"git failed ({error}): the code is every file of the folder.")
         tracked, loose = [], []
     if tracked or loose:
-        return tracked, list(_without_environments(loose))
+        return tracked, list(without_environments(loose))
     # Also a folder that the repository around it ignores.
     return [], list(_walked(directory, away))
 
@@ -209,16 +215,6 @@ def _of_git(git: Git, prefix: str, notes: list[str]) -> tuple[list[str], list[st
     return list(tracked), loose
 
 
-def _without_environments(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names that are not in a virtual environment or cache which nobody told git to ignore."""
-    tops = {os.path.dirname(name) for name in names if os.path.basename(name) == _ENVIRONMENT_MARKS[0]} - {""}
-    for name in names:
-        parts = name.split("/")[:-1]
-        if not _CACHES.intersection(parts) and not any(
-                "/".join(parts[:depth]) in tops for depth in range(1, len(parts) + 1)):
-            yield name
-
-
 def _walked(directory: Path, away: Sequence[Path]) -> Iterator[str]:
     """Yield the files of a directory without git, sorted within each folder."""
     skipped = {os.fspath(path) for path in away}
@@ -240,5 +236,5 @@ def _walked(directory: Path, away: Sequence[Path]) -> Iterator[str]:
 
 def _is_no_code(folder: str, name: str, skipped: set[str]) -> bool:
     path = os.path.join(folder, name)
-    return (name.startswith(".") or name in _CACHES or name.endswith(".egg-info") or path in skipped
-            or any(os.path.exists(os.path.join(path, mark)) for mark in _ENVIRONMENT_MARKS) or is_run(Path(path)))
+    return (name.startswith(".") or name in CACHES or name.endswith(".egg-info") or path in skipped
+            or any(os.path.exists(os.path.join(path, mark)) for mark in ENVIRONMENT_MARKS) or is_run(Path(path)))

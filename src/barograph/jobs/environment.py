@@ -44,7 +44,7 @@ _INSTALLED = "barograph-installed.txt"
 _OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PROJECT", "UV_PYTHON")
 _UNREACHABLE = ("Failed to fetch", "error sending request", "Request failed", "dns error", "timed out",
                 "No space left")
-_TOLD = ("Resolved ", "Downloading ", "Building ", "Prepared ", "Installed ")
+_PROGRESS = ("Resolved ", "Downloading ", "Building ", "Prepared ", "Installed ")
 """Beginnings of the lines of uv that say what it is doing, and not each package."""
 
 Progress = Callable[[str], None]
@@ -222,7 +222,7 @@ class _Uv:
         out.append(output.out.decode("utf-8", "replace"))
         err.append(output.err.decode("utf-8", "replace"))
         for line in err[-1].splitlines():
-            if line.startswith(_TOLD):
+            if line.startswith(_PROGRESS):
                 self.say(self._secrets.hide(line))
 
     def _failure(self, text: str) -> JobError:
@@ -255,8 +255,8 @@ def _reason(text: str) -> str:
         del lines[0]
     elif len(lines) > _MOST_CAUSES:
         lines = [*lines[:_MOST_CAUSES - 1], lines[-1]]  # the last one is the cause of all
-    told = ". ".join(line.rstrip(" .;:") for line in lines).replace(",. ", ", ") or "uv gave no reason"
-    return f"{told[:_LONGEST_REASON].rstrip()}…" if len(told) > _LONGEST_REASON else f"{told}."
+    reason = ". ".join(line.rstrip(" .;:") for line in lines).replace(",. ", ", ") or "uv gave no reason"
+    return f"{reason[:_LONGEST_REASON].rstrip()}…" if len(reason) > _LONGEST_REASON else f"{reason}."
 
 
 def _found(uv: str | None) -> str:

@@ -48,7 +48,7 @@ def checkpoints_of(settings: CheckpointSettings | None, typed: str, *, spot: boo
     """
     if spot and settings is None:
         settings = CheckpointSettings(auto=True, mtbf_hours=SPOT_MTBF_HOURS)
-    return with_cadence(settings, typed) if typed else settings
+    return with_cadence(settings, typed, name="checkpoint-every") if typed else settings
 
 
 def launch_after(launch: str, spec: JobSpec, store: Store) -> str:

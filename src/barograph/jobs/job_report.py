@@ -21,7 +21,7 @@ from barograph.jobs.submission import Submission, read_submission
 from barograph.model.plain import plain
 from barograph.runs.format.metadata import unsealed
 from barograph.runs.state.claim import workers_of
-from barograph.runs.state.vitals import heartbeat_of
+from barograph.runs.state.vitals import last_heartbeat_of
 from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
 from barograph.store.files import FileStore
@@ -145,7 +145,7 @@ class JobView:
         trained = state.trained_secs + (max(0.0, now - state.since_unix) if runs else 0.0)
         ended = state.since_unix if state.phase.is_over else math.nan
         workers = [beat for worker in workers_of(self.store, state.attempt)
-                 if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
+                 if (beat := last_heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(workers, key=lambda worker: worker.step, default=None)
         doing = "stopping" if state.phase is Phase.STOPPING else self._what_it_does() if runs else ""
         heartbeat = self._heartbeat() if runs else {}

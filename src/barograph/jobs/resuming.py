@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.model.resume import ResumeOrder, ResumeResult, failure_among, results_of_workers
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
@@ -25,15 +25,9 @@ class Resuming:
     steps: int = 0
     repeated: int = 0
 
-    def failure(self) -> str:
-        """Return why the training could not resume; "" if it could, or there was nothing to resume."""
-        if self.order is None:
-            return ""
-        file = Path(self.order.result)
-        for path in sorted(file.parent.glob(f"{file.name}*")):
-            if reason := result_from_text(path.read_text(encoding="utf-8")).failure:
-                return reason
-        return ""
+    def failure(self) -> ResumeResult | None:
+        """Return why the training could not resume; None if it could, or there was nothing to resume."""
+        return None if self.order is None else failure_among(results_of_workers(Path(self.order.result)))
 
 
 def resuming(store: Store, attempt: int, directory: Path) -> Resuming:

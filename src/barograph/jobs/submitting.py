@@ -13,12 +13,13 @@ from typing import Any
 
 from barograph.capture.integrations import installed_integrations
 from barograph.capture.presets import preset_named
-from barograph.errors import JobRefused, ObjectExists, SettingsError
+from barograph.errors import ClusterUnavailable, JobRefused, ObjectExists, SettingsError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import PackedCode, pack
 from barograph.jobs.controller_process import announce, dismiss, ensure_controller
+from barograph.jobs.engines.engine import ClusterOutage
 from barograph.jobs.engines.engines import engines
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.given_environment import environment_problems, given_environment, given_names
@@ -103,6 +104,20 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
     return channels, found
 
 
+def channels_of(spec: JobSpec, home: JobsHome, url: str) -> list[ListedChannel]:
+    """Return the channels of a job that can run, with their objects; takes what `checked` takes.
+
+    Raises:
+        ClusterUnavailable: Its cluster is unreachable, and it has no other problem.
+        JobRefused: It has problems; the message lists them.
+    """
+    channels, problems = checked(spec, home, url)
+    if problems:
+        passes = all(isinstance(problem, ClusterOutage) for problem in problems)
+        raise (ClusterUnavailable if passes else JobRefused)("\n".join(problems))
+    return channels
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Result of a dry run.
@@ -170,6 +185,7 @@ def submit(
         packages: Store of a job whose versions of packages are used if the requirements are the same; None: of none.
 
     Raises:
+        ClusterUnavailable: Its cluster is unreachable, and it has no other problem.
         JobRefused: The job has problems, or there is a job of its name.
         SettingsError: A setting is wrong.
         StoreError: The store rejects it.
@@ -189,9 +205,7 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
         raise JobRefused(f"--to is a file; it must be a directory or a URL ({to}).")
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
-    channels, problems = checked(spec, home, store.url)
-    if problems:
-        raise JobRefused("\n".join(problems))
+    channels = channels_of(spec, home, store.url)
     environment = given_environment(spec)
     spec = replace(spec, environment=given_names(spec))
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]

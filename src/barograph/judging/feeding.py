@@ -49,7 +49,7 @@ JUDGE_TRAINING_DATA = 'Evaluate on the training data, too: evals=[(data, "train"
 PRESET = 'Record tensors: the preset "standard", or a collection with these kinds.'
 
 SHORT: Mapping[str, str] = {
-    EVALUATE: "an evaluation in the run", CALL_BACKWARD: "the loss: run.step(loss)",
+    EVALUATE: "an evaluation", CALL_BACKWARD: "the loss: run.step(loss)",
     JUDGE_TRAINING_DATA: "an evaluation on the training data", PRESET: 'the preset "standard"',
 }
 """Needs of a rule as short phrases."""
@@ -79,7 +79,7 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool
     if modes == {Mode.EVAL} and not evaluated:
         return Unmet.NEEDS_SETTING, EVALUATE
     if kinds == {Kind.FACT}:
-        return Unmet.NOT_APPLICABLE, f"Recorded only for {_listed(frameworks_with(unmet))}."
+        return Unmet.NOT_APPLICABLE, f"Only some trainings with {_listed(frameworks_with(unmet))} have it."
     if modes == {Mode.EVAL}:
         return Unmet.NOT_APPLICABLE, "The evaluations of this run have none of it."
     return _of_losses(kinds, around) or _of_tensors(kinds, around)

@@ -67,9 +67,9 @@ def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule])
         for judge, saved in zip(judges, state["judges"], strict=True):
             judge.load(saved)
         progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
-    recorded = {item.id: item for item in read_findings(store).findings}
+        still_open = {item.id: item for judge in judges for item in judge.open()}
     # Open findings have continued since they were recorded.
-    recorded |= {item.id: item for judge in judges for item in judge.open()}
+    recorded = {item.id: item for item in read_findings(store).findings} | still_open
     return Judged(
         tuple(rules), state["steps"], in_order(recorded.values()),
         tuple(found for judge in judges if (found := judge.not_evaluated())), tuple(state["problems"]),

@@ -32,9 +32,6 @@ def read_state(store: Store) -> dict[str, Any] | None:
 
     A damaged or foreign state counts as none: the watcher then starts at the first step and finds the same again.
 
-    A damaged or foreign state is as good as none: the watcher starts at the first step again, and finds
-    what it found before.
-
     Raises:
         StoreError: The store cannot be read.
     """
@@ -74,5 +71,19 @@ _ENTRIES: Mapping[str, type | tuple[type, ...]] = {
 def _is_a_state(state: Any) -> bool:
     """Return whether a value has the structure of a state; a run is untrusted data."""
     return (isinstance(state, dict) and all(isinstance(state.get(name), kind) for name, kind in _ENTRIES.items())
-            and all(isinstance(judge, dict) and "rule" in judge for judge in state["judges"])
+            and _is_a_cursor(state["cursor"])
+            and all(isinstance(judge, dict) and _is_a_rule(judge.get("rule")) for judge in state["judges"])
             and all(isinstance(text, str) for text in (*state["problems"], *state["damage"])))
+
+
+def _is_a_cursor(cursor: Any) -> bool:
+    if not cursor:
+        return True
+    workers = cursor.get("workers")
+    return type(cursor.get("attempt")) is int and isinstance(workers, dict) and all(
+        isinstance(place, list) and [type(number) for number in place] == [int, int] for place in workers.values())
+
+
+def _is_a_rule(rule: Any) -> bool:
+    return isinstance(rule, dict) and isinstance(rule.get("code"), str) and isinstance(rule.get("class"), str) and (
+        isinstance(rule.get("parameters"), dict))

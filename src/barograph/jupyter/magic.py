@@ -130,13 +130,13 @@ class Magic:
 @contextlib.contextmanager
 def _printed_at_end() -> Iterator[None]:
     """Print the output of this block at its end, because each line would be a message to the page."""
-    told = io.StringIO()
+    output = io.StringIO()
     try:
-        with in_notebook(), contextlib.redirect_stdout(told):
+        with in_notebook(), contextlib.redirect_stdout(output):
             yield
     finally:
         # Padding to the width of a terminal would wrap on a narrow page.
-        print("\n".join(line.rstrip() for line in told.getvalue().splitlines()))
+        print("\n".join(line.rstrip() for line in output.getvalue().splitlines()))
 
 
 def _printed(process: StreamedProcess) -> int:

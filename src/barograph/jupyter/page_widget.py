@@ -36,7 +36,7 @@ class PageWidget(anywidget.AnyWidget):
 
     def __init__(self, get: Callable[[str, str], Reply], *, start: str, picture: str) -> None:
         try:
-            script = (BUILT / "single" / "notebook.js").read_text(encoding="utf-8")
+            script = (BUILT / "notebook.js").read_text(encoding="utf-8")
         except OSError:
             raise SettingsError(MISSING.strip()) from None
         self._get = get

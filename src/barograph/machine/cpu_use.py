@@ -14,6 +14,15 @@ _LEAST_IDLE = 0.1
 """Share of the CPUs that has to be idle, so that nobody waits for a core."""
 
 
+def process_cpu_secs(pid: int) -> float | None:
+    """Return the processor time of a process; None if it has ended, or if the system does not tell."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except (psutil.Error, OSError):
+        return None
+    return float(times.user + times.system)
+
+
 class CpuUse:
     """Measures how many cores this process and its children use from now on.
 

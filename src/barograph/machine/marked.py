@@ -15,6 +15,11 @@ from barograph.processes.orphans import descendants
 
 _PATIENCE_SECS = 20.0
 _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS = 0.002, 0.05
+_STARTING_SECS = 1.0
+"""Longest time that processes which are being started are waited for, in one look at all processes."""
+
+_VSIZE, _ENV_END = 23 - 3, 51 - 3
+"""Places in `stat` behind the name of the program, which is the second field."""
 
 
 def marked_processes(variable: str, prefix: str) -> list[int]:
@@ -88,10 +93,27 @@ def _environments() -> Iterator[tuple[int, bytes]]:
         yield from _environments_elsewhere()
         return
     # Not through psutil, which takes 40 ms to be loaded, and twice as long.
+    deadline = time.monotonic() + _STARTING_SECS
     for name in os.listdir("/proc"):
         if name.isdecimal():
+            place = Path("/proc", name)
             with contextlib.suppress(OSError):
-                yield int(name), Path("/proc", name, "environ").read_bytes()
+                while not (environment := (place / "environ").read_bytes()) and _is_starting(place):
+                    if time.monotonic() > deadline:
+                        break
+                    time.sleep(_FIRST_PAUSE_SECS)
+                yield int(name), environment
+
+
+def _is_starting(place: Path) -> bool:
+    """Return whether a process has memory but no environment yet, which the kernel sets last of what a program gets.
+
+    Args:
+        place: Directory of the process; its `stat` is described in proc_pid_stat(5).
+    """
+    fields = (place / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    memory, end_of_environment = int(fields[_VSIZE]), int(fields[_ENV_END])
+    return memory > 0 and end_of_environment == 0  # kernel threads and zombies have no memory
 
 
 def _environments_elsewhere() -> Iterator[tuple[int, bytes]]:

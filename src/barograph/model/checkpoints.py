@@ -78,22 +78,23 @@ def checkpoints_from(name: str, value: object) -> CheckpointSettings | None:
     return CheckpointSettings(**value)
 
 
-def with_cadence(settings: CheckpointSettings | None, text: str) -> CheckpointSettings:
+def with_cadence(settings: CheckpointSettings | None, text: str, *, name: str) -> CheckpointSettings:
     """Return settings with their cadence replaced by a typed one.
 
     Args:
         settings: Settings to change; None: the defaults.
         text: "auto", "every=100" or a time.
+        name: The option as the user knows it, for messages.
 
     Raises:
         UnknownName, SettingsError: The text is none of these.
 
     Example:
-        >>> with_cadence(CheckpointSettings(auto=True, keep=2), "every=100")
+        >>> with_cadence(CheckpointSettings(auto=True, keep=2), "every=100", name="--checkpoint")
         CheckpointSettings(every_steps=100, every_minutes=None, auto=False, mtbf_hours=24.0, at_findings=False, \
 on_sigterm=True, keep=2)
     """
-    typed = _from_text("--checkpoint", text)
+    typed = _from_text(name, text)
     return replace(settings or typed, every_steps=typed.every_steps, every_minutes=typed.every_minutes, auto=typed.auto)
 
 

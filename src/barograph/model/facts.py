@@ -90,9 +90,10 @@ class Fact(StrEnum):
     """1: a regression loss has small, repeating integers as targets, as class numbers are."""
     BAD_OPERATION = "bad_operation"
     """1 for the operation that made the loss, or a gradient, nonfinite: `bad_operation[log]`, `[exp]`, `[div]`,
-    `[sqrt]`, `[log_of_negative]`, `[addmm]`; `[mean]`: a mean over no elements, such as labels that are all
-    ignored; `[data]`: the input itself was nonfinite. 0.5 if the weights are already nonfinite and the operation's
-    derivative can be infinite. 0, without brackets: the loss was finite when checked."""
+    `[sqrt]`, `[log_of_negative]`, `[addmm]`; `[bmm_float16]`: a float16 product overflowed; `[mean]`: a
+    mean over no elements, such as labels that are all ignored; `[data]`: the input itself was nonfinite. 0.5 if the
+    weights are already nonfinite and the operation's derivative can be infinite. 0, without brackets: the loss was
+    finite when checked."""
 
     # The data
     BATCH_SIZE = "batch_size"

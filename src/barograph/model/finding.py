@@ -184,6 +184,8 @@ def finding_from_json(data: Mapping[str, Any]) -> Finding:
         for item in data["evidence"]
     )
     causes = tuple(Suspicion(**item) for item in data.get("causes", ()))
+    if not isinstance(data["id"], str):
+        raise TypeError("the ID of a finding must be a string")
     return Finding(**{**data, "evidence": evidence, "causes": causes, "severity": Severity(data["severity"]),
                       "state": FindingState(data["state"]), "mode": Mode(data["mode"])})
 

@@ -101,6 +101,8 @@ class Coverage:
 
 
 TOO_SHORT_SECS = 10.0
+SHORT_SECS = 120.0
+"""Shorter trainings may exceed their budget: they may spend as much as a training of √(120 s · their length)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,11 @@ class Cost:
     def too_short(self) -> bool:
         """Whether the training is too short for its share to say anything: the first steps cost most."""
         return self.bare_secs < TOO_SHORT_SECS
+
+    @property
+    def may_exceed(self) -> bool:
+        """Whether the training is short enough that recording may exceed its budget."""
+        return self.bare_secs < SHORT_SECS
 
 
 @dataclass(frozen=True, slots=True)

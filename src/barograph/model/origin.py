@@ -146,6 +146,7 @@ class DataFile:
         fingerprint: 128-bit XXH3; "" if it could not be computed.
         whole: The fingerprint covers all bytes; otherwise size, head and tail.
         problem: Why it has no fingerprint; "" if it has one.
+        sha256: SHA-256 of all bytes, by which logged artifacts are identified; "" if not all bytes were read.
     """
 
     path: str
@@ -154,6 +155,7 @@ class DataFile:
     fingerprint: str = ""
     whole: bool = True
     problem: str = ""
+    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -36,12 +37,14 @@ class ResumeResult:
         failure: Why it cannot resume; "" if it can.
         notes: What differs from before, one sentence each.
         proof: Whether the first step equals that of the run before; "" if unknown (yet).
+        again: The next attempt may succeed, because it repeats evaluations in full.
     """
 
     steps: int
     failure: str = ""
     notes: tuple[str, ...] = ()
     proof: str = ""
+    again: bool = False
 
     def to_text(self) -> str:
         """Return JSON."""
@@ -56,6 +59,18 @@ def result_of_worker(result: str, rank: int) -> str:
         ('result.json.r2', '')
     """
     return f"{result}.r{rank}" if result and rank else result
+
+
+def results_of_workers(file: Path) -> list[ResumeResult]:
+    """Return the results that workers have written; `file` is that of the first."""
+    return [result_from_text(path.read_text(encoding="utf-8")) for path in sorted(file.parent.glob(f"{file.name}*"))]
+
+
+def failure_among(results: Iterable[ResumeResult]) -> ResumeResult | None:
+    """Return why the workers of a training could not resume: the first failure; None if there is none."""
+    failures = [result for result in results if result.failure]
+    # The others fail because a worker is gone, so the one that can be helped is the cause.
+    return next((result for result in failures if result.again), next(iter(failures), None))
 
 
 def result_from_text(text: str) -> ResumeResult:

@@ -79,11 +79,11 @@ def _scaled(name: str, text: str, units: Mapping[str, float], what: str) -> floa
     if match is None:
         raise SettingsError(f'{name} is "{text}"; it must be {what}.')
     unit = match["unit"]
+    there = ", ".join(item for item in _SHORT if item in units)
     if not unit:
-        raise SettingsError(f'{name} is "{text}", without a unit; it must be {what}.')
+        raise SettingsError(f'{name} is "{text}", without a unit. Add one: {there}.')
     if unit not in units:
         close = nearest(unit, units)
-        there = ", ".join(item for item in _SHORT if item in units)
         hint = close if close.startswith("Did you") else f"There are: {there}."
         raise UnknownName(f'{name} is "{text}": "{unit}" is not a unit for it. {hint}')
     return float(match["number"]) * units[unit]

@@ -28,7 +28,7 @@ def connect(report: Callable[[str], object]) -> None:
     Does nothing if this process has already joined one.
 
     Args:
-        tell: Called with a sentence if a cluster was started.
+        report: Called with a sentence if a cluster was started.
 
     Raises:
         MissingExtra: Ray is not installed.

@@ -45,7 +45,7 @@ class Driver:
 
     Args:
         ray: The module, which has joined a cluster.
-        tell: Called with each event.
+        report: Called with each event.
         later: Runs a function in the driver's loop, soon; called from other threads.
     """
 
@@ -277,11 +277,12 @@ def _imported(name: str) -> Any:
 def main(address: str) -> int:
     """Drive a cluster until standard input ends; return 0 unless it could not be joined."""
     # Output of Ray must not mix with the events.
-    out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
 
     def report(event: Mapping[str, Any]) -> None:
-        out.write(json.dumps(event) + "\n")
+        with contextlib.suppress(BrokenPipeError):  # of a killed process; standard input has ended, too
+            out.write(json.dumps(event).encode() + b"\n")
 
     try:
         with _ended_without_token(lambda: report({"failed": token_problem(address)})):

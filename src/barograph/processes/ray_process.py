@@ -132,19 +132,3 @@ class RayProcess:
             if self._exit_code is not None:
                 self._host.close()
         return self._exit_code
-
-
-def start_on_cluster(command: Command) -> RayProcess:
-    """Start a command on a machine of the Ray cluster; its directory must be there.
-
-    Raises:
-        OSError: It cannot be started there.
-        HostLost: The machine was lost.
-    """
-    host = Remote(ProcessHost)
-    try:
-        host.call("start", command)
-    except BaseException:
-        host.close()
-        raise
-    return RayProcess(host)

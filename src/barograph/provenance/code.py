@@ -12,7 +12,7 @@ from barograph.model.origin import Code, LeftOut, Submodule
 from barograph.provenance.git import Git, GitFailed, TooMuch, all_but
 from barograph.provenance.patch import hide_in_patch
 from barograph.provenance.secrets import Secrets, is_secret_file
-from barograph.provenance.untracked import Limits, archived
+from barograph.provenance.untracked import Limits, archived, without_environments
 
 _HIGHEST_DIFF_BYTES = 10 * 2**20
 _MOST_CHANGED = 10_000
@@ -132,7 +132,7 @@ def _untracked(
     git: Git, root: Path, secrets: Secrets, limits: Limits, away: Iterable[Path], problems: list[str]
 ) -> tuple[bytes, list[LeftOut], bool]:
     try:
-        names = git.names("ls-files", "--others", "--exclude-standard", "-z")
+        names = list(without_environments(git.names("ls-files", "--others", "--exclude-standard", "-z")))
         # A nested repository that is not a submodule is listed as a directory.
         files = sorted(name for name in names if not name.endswith("/"))
         packed, left_out = archived(root, files, secrets=secrets, limits=limits, away=away)

@@ -15,6 +15,10 @@ from pathlib import Path
 from barograph.model.origin import LeftOut
 from barograph.provenance.secrets import Secrets, is_secret_file
 
+CACHES = frozenset({"__pycache__", "node_modules", "__pypackages__", "site-packages"})
+"""Folders of generated or installed files. Python writes `__pycache__` while the script runs."""
+ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+"""Mark a folder as a virtual environment."""
 _METADATA = ("run.json", "attempts")
 """Marks a directory as a run."""
 _FAST, _SMALL = 1, 6
@@ -92,6 +96,18 @@ def without_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iter
     runs -= {"", "."}
     for name in names:
         if not (_OF_ROOTS.search(name) or any(name == run or name.startswith(f"{run}/") for run in runs)):
+            yield name
+
+
+def without_environments(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names that are not in a virtual environment or cache which git does not ignore."""
+    names = list(names)
+    tops = {f"/{name}".partition(f"/{mark}")[0][1:] for name in names for mark in ENVIRONMENT_MARKS
+            if f"/{mark}/" in f"/{name}/"} - {""}
+    for name in names:
+        parts = name.split("/")[:-1]
+        if not CACHES.intersection(parts) and not any(
+                "/".join(parts[:depth]) in tops for depth in range(1, len(parts) + 1)):
             yield name
 
 

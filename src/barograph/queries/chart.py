@@ -14,11 +14,12 @@ from barograph.errors import SettingsError, UnknownKey, nearest
 from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
 from barograph.queries.chart_names import chart_names as chart_names
+from barograph.queries.chart_names import known_series
 from barograph.runs.format.curves_file import SeriesName as PlainName
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.curves import curves
 from barograph.runs.reading.envelope import Envelope, envelope_of_columns
-from barograph.runs.reading.metrics import key_and_mode, metric_name, metric_of, series_by_name
+from barograph.runs.reading.metrics import key_and_mode, metric_name, metric_of
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
@@ -163,7 +164,7 @@ def chart_envelopes(
     """Return the envelopes of lines, each with its name and series; arguments and errors as for `chart_lines`."""
     if points < 2:
         raise SettingsError(f"points is {points}; a line needs at least 2.")
-    known = _known(run)
+    known = known_series(run)
     wanted = {name: found for name in names if (found := _resolved(known, name)) is not None}
     envelopes: dict[SeriesName, Envelope] = {}
     for kind in dict.fromkeys(series.key.kind for series in wanted.values()):
@@ -194,11 +195,7 @@ def _begin(axis: Axis, run: RunReader) -> float:
 
 def unknown_line(run: RunReader, name: str) -> str:
     """Return the sentence that a run has no such line, with the nearest name."""
-    return f'This run has no "{name}". {nearest(name, _known(run))}'
-
-
-def _known(run: RunReader) -> Mapping[str, PlainName]:
-    return run.once("metrics", lambda: series_by_name(run))
+    return f'This run has no "{name}". {nearest(name, known_series(run))}'
 
 
 def _resolved(known: Mapping[str, PlainName], name: str) -> SeriesName | None:
@@ -246,7 +243,7 @@ def _positions_of(run: RunReader, name: str) -> Series:
     Raises:
         UnknownKey: The run has no such metric.
     """
-    series = _known(run).get(name)
+    series = known_series(run).get(name)
     if series is None:
         raise UnknownKey(unknown_line(run, name))
     metric = metric_of(series)

@@ -29,6 +29,8 @@ _TENSORS = (Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind
 _OTHERS = (Kind.LEARNING_RATE, Kind.TIME, Kind.MACHINE)
 _PART = re.compile(r"[/.:]")
 _OF_A_SET = re.compile(r"^(?:eval|val|valid|validation|train|training|test)[_/.]")
+_SETS = ("eval", "val", "train", "test")
+"""Beginnings of these, which are found in a fraction of the time."""
 _LONGEST_PATTERN = 500
 
 
@@ -99,6 +101,11 @@ class Tree:
         return data
 
 
+def known_series(run: RunReader) -> Mapping[str, SeriesName]:
+    """Return the metrics of a run by name, see `series_by_name`."""
+    return run.once("metrics", lambda: series_by_name(run))
+
+
 def chart_names(run: RunReader) -> list[str]:
     """Return the names of the plain numbers of a run for `chart_line`: losses, logged numbers, learning rates.
 
@@ -123,7 +130,7 @@ def chart_list(run: RunReader, search: str = "", *, pinned: Sequence[str] = (), 
     """
     groups = run.once("chart groups", lambda: _groups(chart_names(run)))
     matches = _pattern(search)
-    found = [title for title, names in groups.items() if any(matches(name) for name in names)] if search else [*groups]
+    found = [title for title, names in groups.items() if any(map(matches, names))] if search else [*groups]
     first = [title for title in pinned if title in groups and (not search or any(map(matches, groups[title])))]
     chosen = set(first)
     order = [*first, *(title for title in found if title not in chosen)]
@@ -172,7 +179,7 @@ def _pattern(search: str) -> Any:
 
 
 def _chart_names(run: RunReader) -> list[str]:
-    known = series_by_name(run)
+    known = known_series(run)
     # The only loss is known by the name of its key, too; and the total of one loss is that loss.
     losses: dict[tuple[str, str], dict[SeriesName, list[str]]] = {}
     for name, series in known.items():
@@ -198,7 +205,8 @@ def _all_names(run: RunReader) -> list[str]:
     for kind in _TENSORS:
         paths = dictionary_column(run.arrow(kind, columns=("path",)), "path")
         tensors += [f"{kind.value}:{paths.texts[code]}" for code in np.unique(paths.codes).tolist()]
-    metrics = (name for name in chart_names(run) if not name.startswith(f"{Kind.LEARNING_RATE.value}:"))
+    rate = f"{Kind.LEARNING_RATE.value}:"
+    metrics = (name for name in chart_names(run) if not name.startswith(rate))
     return sorted({*metrics, *_plain_names(run, _OTHERS), *tensors})
 
 
@@ -209,10 +217,14 @@ def _groups(names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         >>> _groups(["loss", "acc", "eval_loss", "val/acc", "test/f1"])
         {'loss': ('loss', 'eval_loss'), 'acc': ('acc', 'val/acc'), 'f1': ('test/f1',)}
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name in names:
-        title = _OF_A_SET.sub("", name)
-        found.setdefault(title, []).append(name)
-    # The loss first, then by title.
-    titles = sorted(found, key=lambda title: (title.partition(".")[0] != "loss", title))
-    return {title: tuple(sorted(found[title], key=lambda name: name != title)) for title in titles}
+        title = _OF_A_SET.sub("", name) if name.startswith(_SETS) else name
+        found[title] = (*found.get(title, ()), name)
+    titles = sorted(found)
+    losses = [title for title in titles if title.partition(".")[0] == "loss"]
+    return {title: _named_first(title, found[title]) for title in dict.fromkeys([*losses, *titles])}
+
+
+def _named_first(title: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if len(names) == 1 else tuple(sorted(names, key=lambda name: name != title))

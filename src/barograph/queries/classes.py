@@ -57,7 +57,8 @@ class Classes:
     Attributes:
         name: Name of the loss, or a name given by the script.
         mode: Its mode.
-        classes: Class numbers, ascending; the most frequent, if there are very many.
+        classes: Numbers of the classes among targets and predictions, ascending; the most frequent, if there are very
+            many.
         left_out: Number of classes left out.
         labels: Number of targets of each class, over all recorded steps.
         frames: Confusion matrices, oldest first.
@@ -180,6 +181,8 @@ def _add_predictions(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: 
 
 def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows) -> Classes:
     every = seen.labels if seen.labels else Counter({target: seen.answered[target].total() for target in seen.answered})
+    # A predicted class without targets has a column, too: the samples of a row would not add up without it.
+    every = Counter({**{prediction: 0 for _, prediction in seen.pairs}, **every})
     kept = sorted(sorted(every, key=lambda number: (-every[number], number))[:MOST_CLASSES])
     asked = [
         ((target, prediction), times)

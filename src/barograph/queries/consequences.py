@@ -96,6 +96,18 @@ CAUSES_AFTER: Mapping[str, frozenset[str]] = {
 }
 """Causes suspected as a consequence of another cause."""
 
+PRESUME_LEARNING = frozenset({"L102", "L103", "T104"})
+"""Rules that report a model that learned and was trained on. One that cannot learn may look like it, but does not
+overfit: their findings are consequences of the causes in `LEARNS_ANYWAY` only."""
+
+LEARNS_ANYWAY = frozenset({
+    Cause.OVERFITTING, Cause.FROZEN_PARAMETER, Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.UNUSED_PARAMETER,
+    Cause.STALE_OPTIMIZER, Cause.OPTIMIZER_STATE_LOST, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA,
+    Cause.REPEATED_BATCH, Cause.LABELS_UNRELATED, Cause.NO_WARMUP, Cause.NO_GRADIENT_CLIPPING,
+    Cause.INPUT_NOT_NORMALIZED, Cause.EVAL_MODE_IN_TRAINING, Cause.TRAIN_MODE_IN_EVALUATION,
+})
+"""Causes that make a model learn less, or something else, and let it overfit."""
+
 WITNESSES: Mapping[str, tuple[str, ...]] = {
     Cause.LEARNING_RATE_TOO_HIGH: ("W101", "L105", "G103", "L104"),
     Cause.EXPLODING_GRADIENT: ("G103",),

@@ -25,15 +25,15 @@ class Checkup:
     @property
     def intact(self) -> bool:
         """Whether everything that was recorded can be read."""
-        return self.diagnosis.whole
+        return self.diagnosis.intact
 
     @property
     def verdict(self) -> tuple[str, str]:
         """The verdict in a word or two, and the rest of the sentence."""
         found = self.diagnosis
-        if found.whole and not found.workers:
+        if found.intact and not found.workers:
             return "intact", ", and empty: no process has recorded anything yet."
-        if found.whole:
+        if found.intact:
             going_on = any("is running" in sentence for sentence in found.unended)
             return "intact", (" so far: the run is still running." if going_on else
                              ": every recorded file is present and readable.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from barograph.errors import UnknownKey, nearest
-from barograph.model.key import Key, kind_from_name
+from barograph.model.key import Key, Kind, kind_from_name
 from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
@@ -54,6 +55,12 @@ class KeyRow:
             "summary": None if self.summary is None else summary_to_json(self.summary),
         })
         return data
+
+
+def without_counts(rows: Sequence[KeyRow], *, most: int = 20) -> list[KeyRow]:
+    """Return rows without counts of labels and predictions by class, if these are more than `most` and not all."""
+    others = [row for row in rows if row.key.kind not in (Kind.LABEL, Kind.CONFUSION)]
+    return others if others and len(rows) - len(others) > most else list(rows)
 
 
 def keys_of(run: RunReader, kind: str | None = None, path: str = "*") -> list[KeyRow]:

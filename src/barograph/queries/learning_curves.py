@@ -1,8 +1,9 @@
 """Training and validation loss, and their diagnosis.
 
-The verdict on overfitting and underfitting is that of the rules, so it agrees with the problems of the run. If no rule
-reports a fault of the losses, two faults of the split are looked for that no rule reports: a validation set that is too
-small to tell evaluations apart, and one that is easier than the training set.
+The verdict on overfitting and underfitting is that of the rules, and of the main finding of their problem, so it agrees
+with the problems of the run. If no rule reports a fault of the losses, two faults of the split are looked for that no
+rule reports: a validation set that is too small to tell evaluations apart, and one that is easier than the training
+set.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from barograph.errors import UnknownKey
-from barograph.model.finding import Finding, FindingState
+from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.key import Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.queries.chart import ChartLine, chart_line
+from barograph.queries.loss_name import training_loss
+from barograph.queries.problems import lead_findings
 from barograph.queries.run import RunNow, run_now
 from barograph.rules.words import number, percent
 from barograph.runs.reading.metrics import Metric, metrics_in
@@ -33,9 +36,14 @@ OVERFITTING, UNDERFITTING, SPLIT = "overfitting", "underfitting", "unrepresentat
 FINE, UNKNOWN = "no fault found", "not enough data"
 OTHER = "another fault"
 
-_OVERFITTING = ("L102", "D109")
-_UNDERFITTING = ("L108", "L106", "L101", "L107")
-_OTHER = ("L105", "N101", "N102")
+_DIAGNOSES = {
+    **dict.fromkeys(("L102", "D109"), OVERFITTING), **dict.fromkeys(("L108", "L106", "L101", "L107"), UNDERFITTING),
+    **dict.fromkeys(("L105", "N101", "N102"), OTHER),
+}
+"""Diagnosis by the code of a rule on losses; the first rule with a finding counts."""
+_WASTE_TIME = ("M", "P106")
+"""Codes, or beginnings of codes, of rules that find what costs time and leaves the model as it is."""
+
 _POINTS = 600
 _LEAST_EVALUATIONS = 8
 _FLUCTUATES = 0.5
@@ -47,7 +55,6 @@ _EASIER = 0.5
 _HARDER_IN_TRAINING = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "DropPath", "StochasticDepth",
                        "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout")
 _VALIDATION_NAME = re.compile(r"(?i)^(val|valid|validation|eval|dev|test)[_/. ]?loss$")
-_TRAINING_NAME = re.compile(r"(?i)^(train|training)[_/. ]?loss$|^loss$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def _pair(run: RunReader) -> tuple[str, str]:
         return losses[common], evaluated[common]
     logged = [name for name, metric in known.items() if metric.key.kind is Kind.SCALAR]
     validation = next(iter(evaluated.values()), "") or next(filter(_VALIDATION_NAME.match, logged), "")
-    training = losses.get("total") or next(iter(losses.values()), "") or next(filter(_TRAINING_NAME.match, logged), "")
+    training = losses.get("total") or next(iter(losses.values()), "") or training_loss(logged)
     return training, validation
 
 
@@ -155,11 +162,12 @@ def _series(run: RunReader, metric: Metric) -> Series:
 def _diagnosis(
     run: RunReader, now: RunNow, gaps: Sequence[tuple[int, float, float]], *, has_validation: bool
 ) -> tuple[str, str, str, tuple[str, ...]]:
-    for name, codes in ((OVERFITTING, _OVERFITTING), (UNDERFITTING, _UNDERFITTING), (OTHER, _OTHER)):
-        findings = _of(now.findings, codes)
-        if findings:
-            first = findings[0]
-            return name, first.message, first.remedy, tuple(item.id for item in findings)
+    if (fault := next(iter((*_of(now.findings, [*_DIAGNOSES]), *filter(_breaks_a_model, now.findings))), None)):
+        # A model that cannot learn may look like one that overfits.
+        lead = lead_findings(now.summary.problems).get(fault.id, fault)
+        name = _DIAGNOSES.get(lead.code, OTHER)
+        alike = _of(now.findings, [code for code, of_code in _DIAGNOSES.items() if of_code == name])
+        return name, lead.message, lead.remedy, tuple(dict.fromkeys(item.id for item in (lead, *alike)))
     if not has_validation or not gaps:
         return UNKNOWN, "No validation loss was recorded next to a training loss, so overfitting cannot be detected.", (
             "Evaluate the model on held-out data with the loss function of the training."), ()
@@ -170,7 +178,21 @@ def _diagnosis(
         return UNKNOWN, _numbers(last) + " The rules have not evaluated the whole run.", "", ()
     if _is_mute(now, "L102"):
         return UNKNOWN, _numbers(last) + " The rule on overfitting needs more evaluations.", "", ()
-    return FINE, _numbers(last) + " No rule on overfitting or underfitting fired.", "", ()
+    return FINE, f"{_numbers(last)} {_compared(now)}", "", ()
+
+
+def _breaks_a_model(found: Finding) -> bool:
+    """Return whether curves are not fine, whatever their shape."""
+    return (found.state is FindingState.OPEN and found.severity in (Severity.BREAKING, Severity.COSTLY)
+            and not found.code.startswith(_WASTE_TIME))
+
+
+def _compared(now: RunNow) -> str:
+    """Return what the silent rules compared: none of them finds a model that is merely too small."""
+    level = ("The rule on underfitting needs more data" if _is_mute(now, "L108") else
+             "The training loss does not stay at that of a constant prediction")
+    return (f"The validation loss does not clearly rise while the training loss falls. {level}; whether a larger model "
+            "or more training would lower it is not tested.")
 
 
 def _of(findings: Iterable[Finding], codes: Sequence[str]) -> list[Finding]:

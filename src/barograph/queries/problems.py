@@ -20,12 +20,14 @@ from barograph.queries.consequences import (
     BY_LARGE_STEPS,
     CAUSES_AFTER,
     DIRECTIONS,
+    LEARNS_ANYWAY,
+    PRESUME_LEARNING,
     RULES_AFTER,
     SYMPTOMS,
     WITNESSES,
 )
 from barograph.queries.remedies import Remedy, remedy_of, without_conflicts
-from barograph.queries.titles import SURE, cause_in_words, tidy, title_of
+from barograph.queries.titles import SURE, cause_in_words, rule_in_words, tidy, title_of
 from barograph.rules.words import number, sentence
 
 KNOWN = 0.2
@@ -55,10 +57,11 @@ class Problem:
         severity: Worst severity of its findings.
         state: Open while one of its findings is open.
         since_step: First step that showed it.
-        evidence: One or two lines.
+        evidence: At most two lines; none if the title says it all.
         remedy: What to do; if the cause is unknown, how to find it.
         findings: All its findings: the main evidence, other evidence for the cause, then consequences.
-        consequences: Names of the rules whose findings follow from it, in order of opening.
+        consequences: Names of the rules whose findings follow from it, in order of opening; without those that would
+            say that a model overfits which cannot learn.
     """
 
     title: str
@@ -77,6 +80,11 @@ class Problem:
         """Stable while its cause and its first finding are the same."""
         return f"{self.cause or 'unknown'}-{self.findings[0].id}"
 
+    @property
+    def leads_to(self) -> tuple[str, ...]:
+        """Its consequences in words, such as "dead ReLU"."""
+        return tuple(map(rule_in_words, self.consequences))
+
     def to_json(self) -> dict[str, Any]:
         """Return the problem as plain JSON data, findings by id."""
         remedy = asdict(self.remedy)
@@ -85,7 +93,7 @@ class Problem:
             "id": self.id, "title": self.title, "cause": self.cause, "weight": self.weight,
             "severity": self.severity.value, "state": self.state.value, "since_step": self.since_step,
             "evidence": list(self.evidence), "remedy": remedy, "findings": [item.id for item in self.findings],
-            "consequences": list(self.consequences),
+            "consequences": list(self.consequences), "leads_to": list(self.leads_to),
         }
 
 
@@ -174,10 +182,18 @@ def _root_of(findings: Sequence[Finding]) -> Suspicion | None:
     for other in known[1:]:
         follows = root.cause in CAUSES_AFTER.get(other.cause, ())
         mutual = other.cause in CAUSES_AFTER.get(root.cause, ()) or _exclude_each_other(other.cause, root.cause)
-        earlier = _onset(other.cause, findings) <= _onset(root.cause, findings)
-        if follows and not mutual and earlier and other.weight >= max(SURE, _NEARLY * root.weight):
-            root = other
+        onset = _onset(root.cause, findings)
+        earlier = _onset(other.cause, findings) <= onset
+        weight = max(other.weight, _weight_at(onset, other.cause, findings))
+        if follows and not mutual and earlier and weight >= max(SURE, _NEARLY * root.weight):
+            root = replace(other, weight=weight)
     return root
+
+
+def _weight_at(step: int, cause: str, findings: Iterable[Finding]) -> float:
+    """Return the evidence for a cause in findings open at a step: what they brought about may outlast them."""
+    return max((_own(item).get(cause, 0.0) * credit_of(replace(item, state=FindingState.OPEN)) for item in findings
+                if item.closed_step is None or item.closed_step >= step), default=0.0)
 
 
 def _exclude_each_other(one: str, other: str) -> bool:
@@ -239,7 +255,9 @@ def _follows(finding: Finding, cause: str) -> bool:
         return False
     if cause in own or finding.code in RULES_AFTER.get(cause, ()):
         return True
-    return bool(own) and own.keys() <= causes_after
+    # A weak suspicion beside a strong one makes no problem of its own.
+    strong = {name for name, weight in own.items() if weight >= SURE} or own.keys()
+    return bool(own) and strong <= causes_after
 
 
 def _with_symptoms(groups: list[_Group], unexplained: Iterable[Finding]) -> list[_Group]:
@@ -279,9 +297,15 @@ def _problem_of(group: _Group) -> Problem:
         state=FindingState.OPEN if still_open else FindingState.CLOSED,
         since_step=group.jump.step if group.jump else min(item.since_step for item in group.direct),
         evidence=_evidence(group, lead), remedy=_remedy(group, lead), findings=members,
-        consequences=tuple(dict.fromkeys(item.rule for item in sorted(members[1:], key=_by_opening)
-                                         if item.rule != lead.rule and item.code not in _ORIGINS)),
+        consequences=_consequences(group, lead),
     )
+
+
+def _consequences(group: _Group, lead: Finding) -> tuple[str, ...]:
+    learns = lead.code in PRESUME_LEARNING or (group.cause is not None and group.cause.cause in LEARNS_ANYWAY)
+    unnamed = _ORIGINS if learns else _ORIGINS | PRESUME_LEARNING
+    others = sorted((*group.direct[1:], *group.after), key=_by_opening)
+    return tuple(dict.fromkeys(item.rule for item in others if item.rule != lead.rule and item.code not in unnamed))
 
 
 def _title(group: _Group, lead: Finding) -> str:
@@ -296,13 +320,13 @@ def _title(group: _Group, lead: Finding) -> str:
 
 
 def _evidence(group: _Group, lead: Finding) -> tuple[str, ...]:
-    lines = [tidy(lead.message)]
+    lines = [] if lead.message == _title(group, lead) else [tidy(lead.message)]
     cause = group.cause
     if cause is not None and group.jump is None:
         why = tidy(next((item.why for item in lead.causes if item.cause == cause.cause and item.why), cause.why))
         if cause.weight < SURE:
             lines.append(f"Likely cause: {cause_in_words(cause.cause)} ({why})")
-        elif why and why.rstrip(".").casefold() not in lines[0].casefold():
+        elif why and why.rstrip(".").casefold() not in lead.message.casefold():
             lines.insert(0, sentence(why))
     return tuple(lines[:EVIDENCE_LINES])
 
@@ -318,7 +342,7 @@ def _remedy(group: _Group, lead: Finding) -> Remedy:
     return remedy_of(group.cause.cause, tidy(own or group.cause.remedy or lead.remedy))
 
 
-_ORIGINS = ("N102",)
+_ORIGINS = frozenset({"N102"})
 """Rules that find where something began, which is not a consequence of it."""
 _TO_FIND_OUT = {
     "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",

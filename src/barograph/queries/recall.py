@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, DamagedChunk
 from barograph.judging.judge import identity
 from barograph.judging.judged import Judged, judged_before
-from barograph.judging.state import read_state
+from barograph.judging.progress import RateJump, progress_from_json, rate_jumps_in
+from barograph.judging.state import read_state, state_of
 from barograph.model.finding import SEVERITY_ORDER, FindingState
 from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule, rule_with
@@ -18,17 +19,20 @@ from barograph.runs.state.findings import read_findings
 from barograph.runs.state.survey import survey
 from barograph.store.base import Store
 
+NOT_WATCHED = "This run has not been watched."
+NOT_ALL_JUDGED = "No problems found so far. Not everything was judged yet."
+
 
 @dataclass(frozen=True, slots=True)
 class Recall:
     """Summary of a run without watching it.
 
     Attributes:
-        summary: As `summary_of` gives it. Where nobody watched, it speaks of the workers and of coverage alone.
-        watched: Whether a watcher left its state.
-        complete: Whether that watcher has judged all that was published.
-        problem: Why its state cannot be taken up, so that only the findings it recorded are known; "" where it
-            can, or where there is none.
+        summary: Summary of the run; of workers and coverage only if the run was never watched.
+        watched: Whether a watcher saved its state.
+        complete: Whether that watcher has evaluated everything that was published.
+        problem: Why its state cannot be used, so that only its recorded findings are known; "" if it can, or if there
+            is none.
     """
 
     summary: RunSummary
@@ -38,24 +42,24 @@ class Recall:
 
     @property
     def verdict(self) -> str:
-        """One sentence; "No findings" only where all there is was judged, and it is known by which rules."""
+        """The verdict; "No problems found" only if everything was evaluated, by known rules."""
         if self.summary.findings:
             return self.summary.verdict
         if not self.summary.workers:
             return self.summary.verdict
         if not self.watched:
-            return "This run has not been watched."
+            return NOT_WATCHED
         if not self.complete:
-            return "No problems found so far. Not everything was judged yet."
+            return NOT_ALL_JUDGED
         return "Its watcher recorded no findings." if self.problem else self.summary.verdict
 
 
 def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
-    """Return what the last watcher of the run in `store` left; nothing is written.
+    """Return the summary that the last watcher of a run saved; nothing is written.
 
     Args:
-        store: The run's.
-        damage: What of the run cannot be read now, whether or not it could be then.
+        store: Store of the run.
+        damage: Parts of the run that cannot be read now.
 
     Raises:
         StoreError: The store cannot be read.
@@ -72,23 +76,33 @@ def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
     return Recall(summary, state is not None, state is not None and _has_judged_all(store, state), problem)
 
 
-def has_judged_all(store: Store) -> bool:
-    """Return whether a watcher has judged all that was published in the run so far.
+def judged_and_jumps(store: Store) -> tuple[bool, tuple[RateJump, ...]]:
+    """Return whether a watcher has evaluated everything that was published, and the learning rate jumps that it saw.
+
+    Both at once, since its state is one object, which a bucket charges for. A damaged state has no jumps.
 
     Raises:
         StoreError: The store cannot be read.
     """
     state = read_state(store)
-    return state is not None and _has_judged_all(store, state)
+    return (False, ()) if state is None else (_has_judged_all(store, state), _rate_jumps(store, state))
+
+
+def _rate_jumps(store: Store, state: Mapping[str, Any]) -> tuple[RateJump, ...]:
+    try:
+        with state_of(store):
+            return rate_jumps_in({group: progress_from_json(saved) for group, saved in state["progress"].items()})
+    except DamagedChunk:
+        return ()
 
 
 def _rules_of(state: Mapping[str, Any]) -> tuple[tuple[Rule, ...], str]:
-    """Return the rules of a watcher's state; and why that cannot be, where one is not installed here."""
+    """Return the rules in a watcher's state, or why they cannot be used: one is not installed here."""
     known = {rule_class.code: rule_class for rule_class in installed().classes}
     rules = []
     for judge in state["judges"]:
         wanted = judge["rule"]
-        # Only installed rules: a run is data, and says nothing about what code to load.
+        # Only installed rules: a run is data, and must not load code.
         rule_class = known.get(wanted["code"])
         try:
             rule = rule_with(rule_class, wanted["parameters"]) if rule_class else None

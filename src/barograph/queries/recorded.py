@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.model.key import Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.runs.reading.layers import LAYER_KINDS
@@ -52,7 +53,7 @@ def recorded_steps(run: RunReader, *, columns: int = MOST_COLUMNS) -> RecordedSt
     Raises:
         StoreError: The store cannot be read.
     """
-    steps = run.steps(Mode.TRAIN)
+    steps = _made(run)
     if not len(steps):
         return RecordedSteps(-1, -1, 0, 0, (), ())
     low, high = int(steps[0]), int(steps[-1])
@@ -63,6 +64,17 @@ def recorded_steps(run: RunReader, *, columns: int = MOST_COLUMNS) -> RecordedSt
         low, high, len(steps), len(seen), tuple(edges.tolist()),
         tuple(None if not count else round(float(found) / float(count), 4)
               for found, count in zip(seen_of.tolist(), all_of.tolist(), strict=True)))
+
+
+def _made(run: RunReader) -> NDArray[np.int64]:
+    """Return the training steps. What a script logs after the last one has the number of a step that was not made."""
+    steps = run.steps(Mode.TRAIN)
+    return steps[:-1] if len(steps) > 1 and _only_logged(run, steps[-1]) and not _only_logged(run, steps[-2]) else steps
+
+
+def _only_logged(run: RunReader, step: np.int64) -> bool:
+    table = run.arrow(mode=Mode.TRAIN, start=int(step), stop=int(step) + 1, columns=("kind",))
+    return set(table["kind"].to_pylist()) <= {Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE}
 
 
 def _with_tensors(run: RunReader) -> NDArray[np.int64]:

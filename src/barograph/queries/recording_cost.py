@@ -22,6 +22,7 @@ class RecordingCost:
         background_secs: CPU seconds of Barograph's own threads.
         startup_secs: Seconds used before the first step.
         interval_steps: Steps between two with tensors, as the budget allows.
+        may_exceed: The training is so short that recording may exceed the budget.
     """
 
     share: float
@@ -31,6 +32,7 @@ class RecordingCost:
     background_secs: float
     startup_secs: float
     interval_steps: int
+    may_exceed: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data."""
@@ -46,7 +48,7 @@ def recording_cost(run: RunReader) -> RecordingCost:
     """
     costs = [state.last.cost for state in glance(run.store).newest_workers if state.last is not None]
     if not costs:
-        return RecordingCost(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0)
+        return RecordingCost(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, may_exceed=True)
     most = max(costs, key=lambda cost: cost.share)
     return RecordingCost(most.share if most.train_secs > 0 else math.nan, most.budget, most.capture_secs,
-                         most.train_secs, most.background_secs, most.startup_secs, most.interval_steps)
+                         most.train_secs, most.background_secs, most.startup_secs, most.interval_steps, most.may_exceed)

@@ -9,7 +9,7 @@ from barograph.queries.consequences import DIRECTIONS, Direction
 
 _MOST_CHARS = 170
 _RATE = re.compile(r"\b(?P<verb>lower|raise) the (?P<setting>learning rate|momentum|weight decay)\b"
-                   r"(?: from (?P<old>[\d.e+-]*\d))?(?: to (?P<new>[\d.e+-]*\d))?", re.IGNORECASE)
+                   r"(?: from (?P<old>[\d.,e+-]*\d))?(?: to (?P<new>[\d.,e+-]*\d))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ def remedy_of(cause: str, text: str) -> Remedy:
     Example:
         >>> remedy_of("learning-rate-too-high", "Lower the learning rate from 30 to 3; or clip.").new
         3.0
+        >>> remedy_of("learning-rate-too-high", "Lower the learning rate from 12,300 to 1,230.").old
+        12300.0
     """
     first = first_advice(text)
     found = _RATE.search(first)
@@ -105,6 +107,6 @@ def contradicting(remedies: list[Remedy]) -> int:
 
 def _value(text: str | None) -> float | None:
     try:
-        return float(text) if text else None
+        return float(text.replace(",", "")) if text else None
     except ValueError:
         return None

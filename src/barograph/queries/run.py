@@ -13,7 +13,10 @@ from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat, Manifest
 from barograph.model.origin import Origin
 from barograph.model.plain import plain
+from barograph.queries.chart import chart_lines
+from barograph.queries.chart_names import known_series
 from barograph.queries.layers import LayerRow, layer_rows
+from barograph.queries.loss_name import training_loss
 from barograph.queries.numbers import Number, numbers_of
 from barograph.queries.recall import Recall, recalled
 from barograph.queries.step_time import TimeOfSteps, step_time_of
@@ -73,9 +76,9 @@ class RunNow:
         return max([self.glance.steps, *(item.published for item in self.summary.workers)])
 
     @property
-    def open_findings(self) -> int:
-        """Number of open findings."""
-        return sum(item.state is FindingState.OPEN for item in self.summary.findings)
+    def open_problems(self) -> int:
+        """Number of open problems."""
+        return sum(item.state is FindingState.OPEN for item in self.summary.problems)
 
     @property
     def findings(self) -> list[Finding]:
@@ -126,6 +129,7 @@ class RunDetails:
 
     Attributes:
         now: State, problems, verdict.
+        loss: Last training loss; None if there is none.
         origin: Code and environment; None if they were not saved or cannot be read.
         origin_problem: Why they cannot be read; "" if they can.
         time: Where the time of its steps went.
@@ -137,6 +141,7 @@ class RunDetails:
     """
 
     now: RunNow
+    loss: float | None
     origin: Origin | None
     origin_problem: str
     time: TimeOfSteps
@@ -154,8 +159,9 @@ class RunDetails:
             "origin": self.origin.to_json() if self.origin else None,
             "started_unix": manifest.created_unix, "command": manifest.command, "versions": manifest.versions,
             "attempt": now.glance.attempt, "worker": now.worker, "figures": now.figures, "steps": now.steps,
-            "loss": now.glance.loss, "verdict": now.verdict, "watched": now.recall.watched,
-            "judged_all": now.recall.complete, "open_findings": now.open_findings,
+            "loss": self.loss, "verdict": now.verdict, "watched": now.recall.watched,
+            "judged_all": now.recall.complete, "open_problems": now.open_problems,
+            "open_findings": sum(item.state is FindingState.OPEN for item in now.summary.findings),  # the older key
             "problems": [item.to_json() for item in summary.problems],
             "diagnosis": [asdict(item) for item in summary.diagnosis],
             "findings": [item.to_json() for item in summary.findings],
@@ -194,8 +200,19 @@ def run_details(run: RunReader, worker: str | None = None, *, exhibits: Sequence
     now = run_now(run, worker)
     origin, problem = origin_of(run)
     numbers, layers = numbers_of(run), layer_rows(run, now.findings, judged=now.judged)
-    return RunDetails(now, origin, problem, step_time_of(run), tuple(numbers), tuple(layers),
+    return RunDetails(now, last_loss(run, now), origin, problem, step_time_of(run), tuple(numbers), tuple(layers),
                       tuple(steps_of_checkpoints(run.store)), tuple(exhibits), tuple(run.damage))
+
+
+def last_loss(run: RunReader, now: RunNow) -> float | None:
+    """Return the last training loss, also one that the script logs under another name; None if there is none.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if now.glance.loss is not None:
+        return now.glance.loss
+    return next((line.last for line in chart_lines(run, [training_loss(known_series(run))], points=2)), None)
 
 
 def origin_of(run: RunReader) -> tuple[Origin | None, str]:

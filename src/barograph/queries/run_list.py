@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from barograph.model.finding import Severity
+from barograph.judging.progress import RateJump
+from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.plain import plain
-from barograph.queries.problems import problems_of
-from barograph.queries.recall import has_judged_all
+from barograph.queries.problems import Problem, problems_of
+from barograph.queries.recall import NOT_ALL_JUDGED, NOT_WATCHED, judged_and_jumps
 from barograph.runs.reading.glance import Glance, RunState, glances, runs_below
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -37,8 +39,10 @@ class RunRow:
         attempt: The newest attempt, from 0.
         steps: Optimizer steps of that attempt.
         loss: Last loss; None if none was recorded.
-        open_findings: Number of open findings by severity, worst first.
-        findings: Number of all findings.
+        open_problems: Number of open problems by severity, worst first.
+        gone_problems: Number of problems that are gone.
+        open_findings: Number of open findings by severity, worst first: the older key in JSON.
+        findings: Number of all findings, likewise.
         problem: Title of its first open problem, with the step since when; "" if there is none.
         watched: A watcher has judged it.
         judged_all: A watcher has judged everything that was published.
@@ -57,6 +61,8 @@ class RunRow:
     attempt: int
     steps: int
     loss: float | None
+    open_problems: Mapping[Severity, int]
+    gone_problems: int
     open_findings: Mapping[Severity, int]
     findings: int
     problem: str
@@ -80,15 +86,15 @@ class RunRow:
         return self.problems[0] if self.run_id is None and self.state is RunState.UNKNOWN else ""
 
     @property
-    def no_open_findings(self) -> str:
-        """Why no finding is open, in a few words; "" if one is.
+    def no_open_problems(self) -> str:
+        """Why no problem is open, in a few words; "" if one is.
 
         Example:
             >>> from barograph.runs.reading.glance import Glance
-            >>> run_row("run", Glance("file:///run", RunState.FINISHED), judged_all=False).no_open_findings
+            >>> run_row("run", Glance("file:///run", RunState.FINISHED), judged_all=False).no_open_problems
             'not watched'
         """
-        if self.open_findings:
+        if self.open_problems:
             return ""
         if not self.watched:
             return "not watched"
@@ -98,7 +104,24 @@ class RunRow:
             return "not fully evaluated"
         if not self.covered or self.state is RunState.KILLED:
             return "none found"
-        return f"none ({self.findings} gone)" if self.findings else "none"
+        return f"none ({self.gone_problems} gone)" if self.gone_problems else "none"
+
+    @property
+    def sentence(self) -> str:
+        """Its first open problem, or why none is known."""
+        if self.problem:
+            return self.problem
+        if self.run_id is None and self.problems:
+            return self.problems[0]
+        if not self.watched:
+            return NOT_WATCHED
+        if self.state in GOING_ON:
+            return "No problems so far."
+        if not self.judged_all:
+            return NOT_ALL_JUDGED
+        if not self.steps:
+            return "No training steps recorded."
+        return "No problems found." if self.covered else "No problems found in the recorded steps."
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
@@ -130,9 +153,10 @@ def runs_at(places: Sequence[str]) -> list[RunRow]:
     stores = [store_from_url(place) for place in places]
     found = glances(stores)
     with ThreadPoolExecutor(_THREADS) as pool:
-        judged = pool.map(lambda store, run: run.watched and has_judged_all(store), stores, found)
-        return [run_row(place, run, judged_all=is_judged)
-                for place, run, is_judged in zip(places, found, judged, strict=True)]
+        judged = pool.map(
+            lambda store, run: judged_and_jumps(store) if run.watched or run.findings else (False, ()), stores, found)
+        return [run_row(place, run, judged_all=run.watched and judged_all, jumps=jumps)
+                for place, run, (judged_all, jumps) in zip(places, found, judged, strict=True)]
 
 
 def newest_first(rows: Iterable[RunRow]) -> list[RunRow]:
@@ -140,24 +164,35 @@ def newest_first(rows: Iterable[RunRow]) -> list[RunRow]:
     return sorted(rows, key=lambda row: (-(row.started_unix or 0.0), row.place))
 
 
-def run_row(place: str, run: Glance, *, judged_all: bool) -> RunRow:
-    """Return the row of a run."""
+def run_row(place: str, run: Glance, *, judged_all: bool, jumps: Sequence[RateJump] = ()) -> RunRow:
+    """Return the row of a run.
+
+    Args:
+        place: Its path or URL.
+        run: Its state.
+        judged_all: A watcher has judged everything that was published.
+        jumps: Jumps of its learning rate.
+    """
     manifest = run.manifest
+    problems = problems_of(run.findings, jumps)
+    still_open = [item for item in problems if item.state is FindingState.OPEN]
     return RunRow(
         name=manifest.name if manifest else _last_part(place),
         run_id=manifest.run_id if manifest else None, state=run.state,
         started_unix=manifest.created_unix if manifest else None, attempt=run.attempt, steps=run.steps, loss=run.loss,
-        open_findings=run.open_findings, findings=len(run.findings), problem=_problem(run), watched=run.watched,
+        open_problems=_by_severity(still_open), gone_problems=len(problems) - len(still_open),
+        open_findings=_by_severity(item for item in run.findings if item.state is FindingState.OPEN),
+        findings=len(run.findings),
+        problem=f"{still_open[0].title}, since step {still_open[0].since_step:,}" if still_open else "",
+        watched=run.watched,
         judged_all=judged_all, covered=run.covered, cost_share=run.cost, place=place, url=run.url,
         command=tuple(manifest.command) if manifest else (), problems=tuple(run.problems),
     )
 
 
-def _problem(run: Glance) -> str:
-    if not run.open_findings:
-        return ""
-    first = problems_of(run.findings)[0]
-    return f"{first.title}, since step {first.since_step:,}"
+def _by_severity(found: Iterable[Problem] | Iterable[Finding]) -> dict[Severity, int]:
+    number = Counter(item.severity for item in found)
+    return {severity: number[severity] for severity in Severity if number[severity]}
 
 
 def _below(root: str, name: str) -> str:

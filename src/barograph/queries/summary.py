@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
 from barograph.judging.judged import Judged
 from barograph.judging.progress import Progress, RateJump
 from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
-from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.key import Kind
+from barograph.model.manifest import Coverage, Ending, EndState, Heartbeat, Worker
 from barograph.model.origin import Untrained
 from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
@@ -50,6 +51,7 @@ class WorkerReport:
         last: Its last heartbeat; None if none can be read.
         published, published_seen: Steps in its records, and those of them with tensors. If it was killed, they may be
             more than in its last heartbeat. 0 if other workers recorded the same steps.
+        loaded: Frameworks that it had loaded when it began to record.
     """
 
     name: str
@@ -59,6 +61,7 @@ class WorkerReport:
     last: Heartbeat | None
     published: int = 0
     published_seen: int = 0
+    loaded: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> int:
@@ -140,6 +143,7 @@ class RunSummary:
             finished, still runs, or saved none.
         rate_jumps: Jumps of the learning rate.
         untrained: What is known of the script if it ended without a training step.
+        logged: Number of metrics that a script without training steps and evaluations logged.
     """
 
     url: str
@@ -158,6 +162,7 @@ class RunSummary:
     rate_jumps: tuple[RateJump, ...] = ()
     incidents: tuple[str, ...] = ()
     untrained: Untrained | None = None
+    logged: int = 0
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -200,6 +205,8 @@ class RunSummary:
             # Who reads only the beginning must not take such a run for a healthy one.
             rest = "The rest shows no problems." if self.steps else "Nothing could be evaluated."
             return f"{_first_of(self.incidents)} {rest}"
+        if self.logged:
+            return f"{_counted(self.logged, 'metric')} logged; no training steps recorded."
         mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
             return f"Nothing was evaluated: {_why_none_evaluated(len(self.rules))}."
@@ -211,6 +218,11 @@ class RunSummary:
         if seen < made:
             return f"No problems found. Tensors were recorded at {seen:,} of {made:,} steps{_budget(self.workers)}."
         return f"No problems found in {_counted(made, 'step')}."
+
+    def is_said(self, reason: str) -> bool:
+        """Return whether the title or the first line of evidence of a problem contains the reason of an ending."""
+        return bool(reason) and any(
+            reason in text for problem in self.problems for text in (problem.title, *problem.evidence[:1]))
 
     def but_not_seen(self, *lines: str) -> RunSummary:
         """Return a copy with more sentences in `unseen`."""
@@ -257,13 +269,14 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
     findings = sorted(judged.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     untrained = None if workers else _untrained(store, attempt)
+    logged = _logged(store) if workers and not any(map(_may_have_trained, workers)) else 0
     return RunSummary(
         url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
         rules=_codes(judged.rules),
         not_evaluated=advised(judged.not_evaluated, _settings(store), tensors=steps_made_and_seen(workers)[1] > 0),
-        warnings=(*judged.problems, *judged.unmet,
+        logged=logged, warnings=(*judged.problems, *judged.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, judged, attempt, untrained)),
+        workers=workers, unseen=(_IF_IT_TRAINS,) if logged else tuple(_unseen(workers, judged, attempt, untrained)),
         actions=tuple(_actions(store, attempt, reports)),
         would_have=tuple((finding.id, text) for finding, text in judged.would_have),
         held=tuple(withheld_steps(store, attempt)),
@@ -292,7 +305,8 @@ def _report(store: Store, worker: Worker, judged: Judged | None, *, full: bool) 
     """Return the report of a worker; `judged` is None if others of its group recorded, too."""
     ending = _ending(store, worker)
     if ending is not None:
-        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
+        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last,
+                            loaded=frozenset(worker.versions))
     word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
     last = heartbeat_of(store, worker)
     if word == "killed" and (full or any(text.startswith(NO_SPACE) for text in (last.problems if last else ()))):
@@ -301,7 +315,7 @@ def _report(store: Store, worker: Worker, judged: Judged | None, *, full: bool) 
     if progress is None or progress.attempt != worker.attempt:
         progress = Progress(worker.attempt)
     return WorkerReport(worker.name, None, word, _WHILE_FULL if word == _CUT_OFF else "", last, progress.made,
-                        progress.with_tensors)
+                        progress.with_tensors, frozenset(worker.versions))
 
 
 def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
@@ -316,6 +330,34 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+_IF_IT_TRAINS = "If this script trains, mark each step: run.step(loss)."
+
+_IF_LOADED = {
+    "torch": "PyTorch: do not compile the optimizer with fullgraph=True.",
+    "jax": "JAX: use barograph.jax.observe.",
+    "tensorflow": "TensorFlow: use barograph.tensorflow.step.",
+}
+"""Why a training has no recorded steps, by framework."""
+
+
+def _may_have_trained(worker: WorkerReport) -> bool:
+    return worker.last is None or worker.steps > 0 or worker.last.coverage.evaluations > 0 or (
+        worker.word != EndState.FINISHED.value)
+
+
+def _logged(store: Store) -> int:
+    # Here, because these import Arrow, which lists of runs do not need.
+    from barograph.runs.reading.metrics import HYPERPARAMETER
+    from barograph.runs.reading.reader import RunReader
+
+    try:
+        # Not by `keys`, which makes an object of each: there may be a hundred thousand.
+        paths = RunReader(store).arrow(Kind.SCALAR, columns="path")["path"].unique().to_pylist()
+    except (NotARun, DamagedChunk):
+        return 0  # readers and the doctor report it
+    return sum(not path.startswith(HYPERPARAMETER) for path in paths)
 
 
 def _untrained(store: Store, attempt: int) -> Untrained | None:
@@ -363,7 +405,7 @@ def _unseen(
             lines.append(_without_heartbeat(of))
             continue
         lines += [sentence(f"{reason.rstrip('.')}{of}.") for reason in worker.last.coverage.reasons]
-        lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
+        lines += [f"{gap}{of}." for gap in _gaps(worker, worker.last)]
         if end := _abnormal_end(worker, of):
             lines.append(end)
         elif worker.word == "running":
@@ -413,6 +455,8 @@ def _first_of(sentences: Sequence[str]) -> str:
 
 def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
     """Return a sentence per group with fewer steps evaluated than recorded: removed, lost, or still waiting."""
+    if not judged.rules:
+        return []  # not watched, or by other rules: nothing is known of what was evaluated
     lines = []
     for group in dict.fromkeys(group_of(worker.name) for worker in workers):
         members = [worker for worker in workers if group_of(worker.name) == group]
@@ -428,17 +472,18 @@ def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> 
     return lines
 
 
-def _gaps(last: Heartbeat) -> list[str]:
+def _gaps(worker: WorkerReport, last: Heartbeat) -> list[str]:
     """Return what the counts say was not recorded, where no reason explains it."""
     coverage, gaps = last.coverage, []
     if last.dropped_steps:
         gaps.append(_dropped(last))
-    if not coverage.steps:
+    if not coverage.steps and worker.state is EndState.FAILED:
+        gaps.append("No training step was completed before the error")
+    elif not coverage.steps:
         gaps.append("No training steps were recorded" + (
             ", only evaluations. If this script trains without a PyTorch optimizer, mark each step: "
-            "attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations else (
-            ". PyTorch: do not compile the optimizer with fullgraph=True. JAX: use barograph.jax.observe. TensorFlow: "
-            "use barograph.tensorflow.step. If your script updates weights itself, mark each step with run.step")))
+            "attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations
+            else f". {_without_steps(worker, coverage)}"))
     elif not coverage.steps_seen:
         gaps.append(f"No tensors were recorded in {_counted(coverage.steps, 'step')}")
     elif not coverage.reasons:
@@ -452,6 +497,16 @@ def _gaps(last: Heartbeat) -> list[str]:
             if seen < there:
                 gaps.append(f"{there - seen} of {there} {what} were not recorded")
     return gaps
+
+
+def _without_steps(worker: WorkerReport, coverage: Coverage) -> str:
+    """Return what to do if a worker trains without recorded steps. One that only logs has no framework and no model."""
+    has_model = coverage.parameters > 0 or coverage.modules > 0
+    loaded = worker.loaded & _IF_LOADED.keys() or (_IF_LOADED if has_model else ())
+    if not loaded:
+        return _IF_IT_TRAINS.rstrip(".")
+    advice = " ".join(text for name, text in _IF_LOADED.items() if name in loaded)
+    return f"{advice} If your script updates weights itself, mark each step with run.step"
 
 
 def _actions(store: Store, attempt: int, workers: Sequence[WorkerReport]) -> list[ActionTaken]:

@@ -93,8 +93,33 @@ _OF_RULES: Mapping[str, str] = {
 }
 """Titles of symptoms, by rule; other rules use the first clause of the message."""
 
+_IN_WORDS: Mapping[str, str] = {
+    "all-zero": "all-zero tensors",
+    "amp-scale": "falling loss scale",
+    "confusion": "confused classes",
+    "cpu-bottleneck": "CPU bottleneck",
+    "gpu-memory-increase": "growing GPU memory",
+    "non-determinism": "results that differ between runs",
+    "non-finite": "NaN or infinite values",
+    "non-finite-input": "NaN or infinite inputs",
+    "non-finite-origin": "the first NaN or infinite value",
+    "optimizer-state": "wrong optimizer state",
+    "overfit": "overfitting",
+    "parameters-and-optimizer": "parameters missing in the optimizer",
+    "train-eval-mode": "wrong train or eval mode",
+    "tensor-variance": "wrong variance of weights",
+    "underfit": "underfitting",
+    "weight-decay": "dominating weight decay",
+    "weight-update-ratio": "unusual size of updates",
+    "wrong-chance": "first loss above chance",
+}
+"""Names of rules in plain words, where the words of the name are unclear."""
+
 _UNITS = {"A101": "dead", "A102": "saturated"}
 _MOST_CHARS = 72
+_ENDS = r" \([^()]*\)(?:[,:;.]|$)|[:;] |\.(?: |$)"
+_CLAUSE = re.compile(rf"(?:(?!{_ENDS})(?:\([^()]*\)|.))*", re.DOTALL)
+"""Ends at punctuation outside of parentheses, or before a parenthesis in front of punctuation."""
 
 
 def title_of(cause: str, weight: float, lead: Finding) -> str:
@@ -105,6 +130,8 @@ def title_of(cause: str, weight: float, lead: Finding) -> str:
         weight: Strength of the evidence for the cause, from 0 to 1.
         lead: The finding with the strongest evidence.
     """
+    if cause == Cause.SCRIPT_ERROR:
+        return lead.message if len(lead.message) <= _MOST_CHARS else first_clause(lead.message)
     if cause and weight >= SURE:
         if lead.code in _UNITS and cause in (Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION):
             return _units_title(lead) or _OF_CAUSES[cause]
@@ -127,13 +154,13 @@ def cause_in_words(cause: str) -> str:
 
 
 def rule_in_words(rule: str) -> str:
-    """Return the name of a rule as words.
+    """Return what a rule reports, in words.
 
     Example:
-        >>> rule_in_words("dead-relu")
-        'dead ReLU'
+        >>> rule_in_words("dead-relu"), rule_in_words("underfit")
+        ('dead ReLU', 'underfitting')
     """
-    return " ".join("ReLU" if word == "relu" else word for word in rule.split("-"))
+    return _IN_WORDS.get(rule) or " ".join("ReLU" if word == "relu" else word for word in rule.split("-"))
 
 
 def first_clause(message: str) -> str:
@@ -142,8 +169,12 @@ def first_clause(message: str) -> str:
     Example:
         >>> first_clause("The gradient explodes: its norm rose from 1 to 100. It will not stop.")
         'The gradient explodes'
+        >>> first_clause("A step changed it by 0.9 (normal: up to 0.1), and the loss rose.")
+        'A step changed it by 0.9'
+        >>> first_clause("Memory of the training process (p0: worker) keeps growing: by 3 MB a step.")
+        'Memory of the training process (p0: worker) keeps growing'
     """
-    clause = re.split(r"[:;] |\.(?: |$)", message, maxsplit=1)[0].strip()
+    clause = _CLAUSE.match(message)[0].strip()  # type: ignore[index]  # it matches any text
     return clause if len(clause) <= _MOST_CHARS else clause[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
 
 

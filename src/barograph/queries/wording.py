@@ -11,7 +11,6 @@ from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluate
 from barograph.model.one_line import shown
 from barograph.model.step import named
 from barograph.queries.problems import Problem
-from barograph.queries.titles import rule_in_words
 from barograph.rules.words import number, sentence
 
 
@@ -95,9 +94,10 @@ def not_evaluated_line(items: Iterable[NotEvaluated]) -> str:
         if item.status is Unmet.NEEDS_SETTING:
             short = SHORT.get(item.feed, item.feed.rstrip("."))
             needs[short] = needs.get(short, 0) + 1
-    parts = [f"{_rules(number)} {'needs' if number == 1 else 'need'} {what}" for what, number in needs.items()]
     if waiting := sum(item.status is Unmet.NOT_ENOUGH_DATA for item in items):
-        parts.append(f"{_rules(waiting)} {'needs' if waiting == 1 else 'need'} more data")
+        needs["more data"] = waiting
+    parts = [f"{number} {what}" if place else f"{_rules(number)} {'needs' if number == 1 else 'need'} {what}"
+             for place, (what, number) in enumerate(needs.items())]
     if failed := [item.code for item in items if item.status is Unmet.FAILED]:
         parts.append(f"{', '.join(failed)} failed")
     return ", ".join(parts)
@@ -128,7 +128,7 @@ def problem_rest(problem: Problem, *, evidence: int = 1) -> list[tuple[Part, str
     if problem.state is not FindingState.CLOSED:
         lines.append((Part.REMEDY, f"{remedy_label(problem)}: {shown(problem.remedy.text)}"))
     if problem.consequences:
-        lines.append((Part.CONSEQUENCES, f"leads to: {', '.join(map(rule_in_words, problem.consequences))}"))
+        lines.append((Part.CONSEQUENCES, f"leads to: {', '.join(problem.leads_to)}"))
     return lines
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from barograph.errors import nearest
 from barograph.model.cause import Suspicion
 from barograph.model.exhibits import Exhibit
-from barograph.model.finding import Finding, FindingState
+from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.queries.curves import curves_of
 from barograph.queries.problems import Problem
@@ -51,10 +52,11 @@ def run_html(
     """
     now = now or glance(run.store)
     recall = recalled(run.store, run.damage)
-    findings = recall.summary.findings
+    findings, problems = recall.summary.findings, recall.summary.problems
     return fragment(
-        _head(run, now, len(findings)), element("p", recall.verdict, class_="verdict") if recall.watched else Markup(),
-        problems_markup(recall.summary.problems), charts_of(run, metrics, findings),
+        _head(run, now, problems),
+        element("p", recall.verdict, class_="verdict") if recall.watched else Markup(),
+        problems_markup(problems), charts_of(run, metrics, findings),
         findings_of(findings, recall.summary.diagnosis),
         joined([exhibit(item) for item in exhibits]),
     )
@@ -124,10 +126,10 @@ def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
     return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], caption
 
 
-def _head(run: RunReader, now: Glance, findings: int) -> Markup:
+def _head(run: RunReader, now: Glance, problems: Sequence[Problem]) -> Markup:
     facts: Iterable[tuple[str, str]] = (
         ("steps", f"{now.steps:,}" if now.steps else ""), ("loss", figure(now.loss) if now.loss is not None else ""),
-        ("findings", _findings(now) if findings else ""), ("started", local_time(run.manifest.created_unix)),
+        ("problems", _counted(problems)), ("started", local_time(run.manifest.created_unix)),
         ("took", "" if math.isnan(now.ended_unix) else duration(max(0.0, now.ended_unix - run.manifest.created_unix))),
         ("place", run.url),
     )
@@ -138,9 +140,10 @@ def _head(run: RunReader, now: Glance, findings: int) -> Markup:
     )
 
 
-def _findings(now: Glance) -> str:
-    still_open = ", ".join(f"{number} {severity}" for severity, number in now.open_findings.items())
-    gone = sum(item.state is FindingState.CLOSED for item in now.findings)
+def _counted(problems: Sequence[Problem]) -> str:
+    severities = Counter(item.severity for item in problems if item.state is FindingState.OPEN)
+    still_open = ", ".join(f"{severities[severity]} {severity}" for severity in Severity if severities[severity])
+    gone = len(problems) - severities.total()
     return ", ".join(filter(None, (still_open, f"{gone} gone" if gone else "")))
 
 

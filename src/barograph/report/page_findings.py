@@ -10,7 +10,6 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.queries.causes import causes_in_order
 from barograph.queries.problems import Problem
-from barograph.queries.titles import rule_in_words
 from barograph.queries.wording import after_colon, evidence_text, not_evaluated_lines, remedy_label, since, when, where
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
@@ -129,7 +128,7 @@ def problem_article(problem: Problem) -> Markup:
     """Return a problem: description, start, evidence, fix and consequences."""
     gone = problem.state is FindingState.CLOSED
     level = severity_class(problem.severity.value)
-    consequences = ", ".join(map(rule_in_words, problem.consequences))
+    consequences = ", ".join(problem.leads_to)
     return element(
         "article",
         element("h3", element("span", problem.severity.value, class_=f"badge {level}"), f" {problem.title}"),

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from barograph.errors import DamagedChunk
+from barograph.model.facts import Fact, fact
 from barograph.model.origin import Code, DataFile, Origin
 from barograph.provenance.packages import differing
 from barograph.runs.reading.reader import RunReader
@@ -151,6 +152,8 @@ def in_words(parting: Parting | None) -> str:
     if parting is None:
         return "nowhere"
     mode = "" if parting.mode == "train" else f" of {parting.mode}"
+    if parting.key == str(fact(Fact.BATCH_DIGEST)):  # of a digest, only that it differs says something
+        return f"step {parting.step}{mode}, the content of the batch"
     statistic = "" if parting.statistic == "value" else f" ({parting.statistic})"
     return (f"step {parting.step}{mode}, {parting.key}{statistic}: {figure(parting.first)} and "
             f"{figure(parting.second)}")

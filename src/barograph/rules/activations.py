@@ -59,9 +59,9 @@ class DeadRelu(Rule):
       (He) and biases to 0; replace ReLU by LeakyReLU, GELU or SiLU; add a normalization layer before it.
     When it is wrong: networks that are sparse by design; deep networks in their first steps, whose units may all be on
       or off for all inputs; batches with few kinds of samples.
-    Tried on: no finding on all 145 healthy trainings, whose layers have up to 39% of their units dead (47% in the first
-      steps of six layers and more). Biases initialized to −5 and learning rates of 2 (SGD), 0.1 and 1 (Adam) are found
-      at steps 40 to 80, with 63% to 100% dead.
+    Tested on: no finding on all 145 healthy trainings, whose layers have up to 39% of their units dead (47% in the
+      first steps of six layers and more). Biases initialized to −5 and learning rates of 2 (SGD), 0.1 and 1 (Adam) are
+      found at steps 40 to 80, with 63% to 100% dead.
     Source: Lu, Shin, Su & Karniadakis, "Dying ReLU and initialization", 2019; Amazon SageMaker Debugger's DeadRelu.
     """
 
@@ -149,7 +149,7 @@ class SaturatedActivation(Rule):
     What to do: initialize weights with xavier_uniform_; add a normalization layer before the activation; lower the
       learning rate; scale inputs to zero mean and unit variance; replace the activation by ReLU or GELU.
     When it is wrong: gates that are open or shut by design; binary codes in an inner layer.
-    Tried on: no finding on all 145 healthy trainings; the median unit of their tanh layers has a mean derivative of at
+    Tested on: no finding on all 145 healthy trainings; the median unit of their tanh layers has a mean derivative of at
       least 0.69, of their sigmoid layers 0.2. Tanh layers with weights of standard deviation 3 are found by step 120,
       of standard deviation 30 at step 20; eight sigmoid layers at the end of a training that failed.
     Source: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010;
@@ -235,10 +235,14 @@ def _why_dead(
     threw = alive is not None and large is not None
     bias = _bias_before(view, subject)
     mean, mean_square = (float("nan"), float("nan")) if bias is None else bias
-    # After a large step, the step made the biases low, not the initialization.
+    # After a large step, the step made the weights and biases low, not the initialization.
     low = not threw and mean < -_LOW_BIAS and mean_square < 2 * mean * mean
     died = f"{percent(share)} of the units are dead"
+    # Units that were alive once were not dead from the start.
+    weight = None if alive is not None else _negative_weight_before(view, subject)
     return ranked(
+        Suspicion(Cause.DEAD_RELU, 0.9, f"{died}; the mean weight before them is {number(weight)}",
+                  "Initialize the weights around 0, as kaiming_normal_ does.") if weight is not None else
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
                   f"{died}; the mean bias before them is {number(mean)}" if low else died,
                   "Initialize biases to 0, or use LeakyReLU." if low else ""),
@@ -272,6 +276,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 
 
 _LOW_BIAS = 0.5
+_LEAST_WEIGHTS = 8
 _MOST = 0.5
 _HIGH_MOMENTUM = 0.98
 _LARGE_GAIN = 4.0
@@ -302,6 +307,16 @@ def _bias_before(view: StepView, subject: Subject) -> tuple[float, float] | None
     """Return mean and mean square of the biases before an activation, or None if unknown."""
     bias = _summary_before(view, subject, "bias")
     return None if bias is None else (bias.mean, bias.sum_sq / bias.finite)
+
+
+def _negative_weight_before(view: StepView, subject: Subject) -> float | None:
+    """Return the mean of the weights before an activation if most are negative, or None."""
+    weight = _summary_before(view, subject, "weight", "kernel")
+    if weight is None or weight.finite < _LEAST_WEIGHTS:
+        return None
+    variance = weight.sum_sq / weight.finite - weight.mean**2
+    # Below minus one standard deviation, five of six weights are negative.
+    return weight.mean if weight.mean < -math.sqrt(max(variance, 0.0)) else None
 
 
 def _gain_before(view: StepView, subject: Subject) -> float:

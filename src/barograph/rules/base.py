@@ -14,6 +14,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from barograph.errors import BadRule, SettingsError, UnknownName, nearest
@@ -236,6 +237,7 @@ def _own_parameters(rule_class: type[Rule]) -> list[str]:
     return [name for name, text in own.items() if "ClassVar" not in str(text)]
 
 
+@cache
 def _types_of_parameters(rule_class: type[Rule]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(rule_class)

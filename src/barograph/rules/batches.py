@@ -34,7 +34,7 @@ class RepeatedBatch(Rule):
     When it is wrong: overfitting one batch on purpose, to test whether a model can learn. Training on all data at once
       is not reported: the loader shows it, or there is none. Nor are several steps on one batch before the next, as in
       PPO, where no loader is used.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). A batch taken before a loop over the loader, and used in place of the loop's, is found at step 4.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019, on overfitting a single batch.
     """
@@ -132,7 +132,7 @@ class UnshuffledData(Rule):
     When it is wrong: class after class on purpose (continual learning). The same unsorted order in every epoch is not
       reported, nor are trainings with several optimizers, nor samples that have many labels each, as pixels and words
       do.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Digits sorted by label, 22 batches an epoch, are found at step 6.
     Source: Bottou, "Stochastic Gradient Descent Tricks", 2012, section 4.2: randomly shuffle the training examples.
     """
@@ -235,7 +235,7 @@ class LeakyValidation(Rule):
       document if several samples come from one.
     When it is wrong: data with few distinct values, whose samples are equal by chance; a part of the training set
       evaluated on purpose. Therefore a share below 90% is reported as doubtful.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Validation on 300 of the 1,400 training samples is found at its second evaluation; the training set
       and the validation set evaluated one after the other raise no finding.
     Source: Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.

@@ -106,7 +106,7 @@ class WrongChance(Rule):
       zero mean and unit variance; normalize before the last layer.
     When it is wrong: a pretrained model whose classes have changed; an embedding that serves as the last layer and
       starts with unit variance, from which training recovers soon.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Digits with pixels from 0 to 255 start at 12.7 instead of 2.3 and are found.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: "verify loss at init".
     """
@@ -178,7 +178,7 @@ class Underfit(Rule):
     When it is wrong: tasks that are that hard (stock returns, coin tosses); models that stay at chance for hundreds of
       steps before they learn; losses weighted by class, whose baseline differs (if by more than `above_baseline`,
       nothing is reported). Trainings with several optimizers are not judged.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Shuffled labels and learning rates of 1e-4 (SGD) and 1e-6 (Adam) are found at step 229; under the
       default budget, where so small a training records few losses, from its evaluations at step 286.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: compare with an input-independent baseline.
@@ -303,7 +303,7 @@ class Underfit(Rule):
                    "learning rates 10 times higher and 10 times lower.",
             evidence=(Evidence(found[0], view.step.number, "validation_loss", now, self.near_baseline * baseline,
                                f"{percent(now / baseline)} of the baseline in {len(values)} evaluations"),),
-            since=first, causes=_behind_standing_at_chance(memory, now, baseline),
+            since=first, causes=_behind_standing_at_chance(memory, now, baseline, "validation loss"),
         )
 
 
@@ -316,14 +316,16 @@ _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
 
 
-def _behind_standing_at_chance(memory: Memory, now: float, baseline: float) -> tuple[Suspicion, ...]:
+def _behind_standing_at_chance(
+    memory: Memory, now: float, baseline: float, name: str = "loss"
+) -> tuple[Suspicion, ...]:
     usual, exploded = goes_at_a_usual_pace(memory), suspect_explosion(memory)
     found = [
         *([exploded] if exploded else []),
         *pace_suspicions(memory),
         Suspicion(
             Cause.LABELS_UNRELATED, 0.5 if usual else 0.3,
-            f"the loss is {now:.4g}, that of a constant prediction is {baseline:.4g}"
+            f"the {name} is {now:.4g}, that of a constant prediction is {baseline:.4g}"
             + (", although the updates have a usual size" if usual else ""),
             "Check a few pairs: does each label belong to its input? Shuffle both with one permutation.",
         ),

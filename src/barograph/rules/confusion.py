@@ -35,7 +35,7 @@ class Confusion(Rule):
       always predicted as one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning. Every
       two-class model first predicts one class always, and boosted trees for a rare class do so for some rounds: that is
       reported if it lasts longer than `alone` evaluations.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). An evaluation with labels shifted by one is found as the training learns, at its fourth evaluation.
     Source: Amazon SageMaker Debugger's Confusion, whose documented normalization (diagonal by column, the rest by row)
       cannot be meant literally.

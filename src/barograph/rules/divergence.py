@@ -49,7 +49,7 @@ class Divergence(Rule):
     When it is wrong: a negative loss on purpose, as in attacks on a model (trainings with several optimizers, such as
       adversarial ones, are not judged). If the model computes its own targets, as in Q-learning, the loss grows with
       them; if targets are not recorded, only growth by `unknown_factor` is reported.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). A linear model trained by SGD at three times its highest stable rate is found at step 14, the negative
       of a loss at step 2.
     Source: Goodfellow, Bengio & Courville, "Deep Learning", 2016, section 8.2.4, on cliffs and steps that are too

@@ -100,7 +100,8 @@ class ExplodingGradient(Rule):
     def _by_time(
         self, view: StepView, layers: LayerTable, norm: float, rise: dict[str, Any], facts: dict[str, float]
     ) -> Symptom:
-        why = (f"the gradient norm rose from {number(rise['norm'])} at step {rise['step']} to {number(norm)}, and the "
+        begun, from_norm = rise["begun"]
+        why = (f"the gradient norm rose from {number(from_norm)} at step {begun:,} to {number(norm)}, and the "
                f"loss from {number(rise['loss'])} to {number(rise['loss_now'])}")
         slower = sentence(lower_rate(learning_rate(view), 10))
         momentum = momentum_in(facts)
@@ -111,8 +112,8 @@ class ExplodingGradient(Rule):
             remedy=f"{slower} or warm it up; or clip gradients to a norm of {number(2 * rise['norm'])} "
                    f"({CLIPPING}).",
             evidence=(Evidence(None, view.step.number, "gradient_norm", norm, self.growth * rise["norm"],
-                               f"{number(norm / rise['norm'])} times the norm at step {rise['step']}"),),
-            subject="time", since=rise["step"],
+                               f"{number(norm / rise['norm'])} times the norm at step {rise['step']:,}"),),
+            subject="time", since=begun,
             causes=ranked(
                 Suspicion(Cause.GRADIENTS_NOT_RESET, 0.9, f"{why}, and gradients are not reset between steps",
                           "Call optimizer.zero_grad() in every step.")
@@ -130,6 +131,8 @@ class ExplodingGradient(Rule):
 
 _HIGH_MOMENTUM = 0.98
 _RISEN = 1.0
+_BEGUN = 2.0
+"""A rise begins where the norm was last within this many times its lowest: before that, noise may rise by chance."""
 
 
 def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[str, Any] | None:
@@ -156,9 +159,11 @@ def _streak(memory: dict[str, Any], step: int, norm: float, loss: float) -> dict
     """Record a value; return the start of the current rise, if it is long enough and the loss rose with it."""
     if norm > memory.get("last", math.inf):
         memory["rises"] += 1
+        if norm < _BEGUN * memory["norm"]:
+            memory["begun"] = [step, norm]
     else:
         # A rise must exceed the highest value before it.
-        memory.update(rises=0, norm=norm, step=step, loss=loss,
+        memory.update(rises=0, norm=norm, step=step, loss=loss, begun=[step, norm],
                       highest=max(memory.get("highest", 0.0), memory.get("last", 0.0)))
     memory["last"] = norm
     if memory["rises"] < _AT_LEAST_RISES or loss < memory["loss"] + _RISEN * abs(memory["loss"]) or not memory["norm"]:

@@ -71,7 +71,7 @@ def suspect_explosion(memory: Memory, *, was_well: int = -1) -> Suspicion | None
 
     Example:
         >>> suspect_explosion({"explosion": {"peak": [2.3, 23.0, 1e5, 13, 0.8]}}).why
-        'the loss rose from 2.3 to 1e5 at step 13'
+        'the loss rose from 2.3 to 100,000 at step 13'
     """
     own = memory.get("explosion", {})
     if "peak" not in own:

@@ -51,7 +51,7 @@ class VanishingGradient(Rule):
       units; see A101 and W104), nor one near the loss that is small relative to those before it because the gradient
       grows on its way back (see G103), nor embeddings and normalization layers, whose gradients are small by nature.
       With Adam a small gradient still moves its weight; see also W101.
-    Tried on: no finding on all 145 healthy trainings (see the list of rules): their lasting least ratio is 2e-2, and
+    Tested on: no finding on all 145 healthy trainings (see the list of rules): their lasting least ratio is 2e-2, and
       8e-4 in the first ten steps of ten layers without normalization. Chains of 4, 6 and 8 sigmoids (ratios 6e-4, 1e-5,
       3e-7) and 20 ReLU layers with PyTorch's default initialization are found at steps 20 to 50; weights initialized at
       1e-3, which grow a little at first, by step 120.
@@ -207,7 +207,7 @@ class GradientNormSpike(Rule):
       lengthen the warmup.
     When it is wrong: a new phase on purpose (another data set, unfrozen layers, a reweighted loss). Training with
       clipping survives most spikes; they still point at odd batches.
-    Tried on: no finding on all 145 healthy trainings, in which the norm reaches 32 times its level as deep networks
+    Tested on: no finding on all 145 healthy trainings, in which the norm reaches 32 times its level as deep networks
       leave a plateau, and 14 times in converged ones. One batch scaled 50 or 200 times is found at that step, a
       learning rate raised 80 times at the next.
     Source: Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", 2013; Rousseeuw

@@ -36,7 +36,7 @@ class ClassImbalance(Rule):
       classes more often (WeightedRandomSampler); judge by recall per class, not by accuracy.
     When it is wrong: data whose rare class does not matter. Samples with many labels each (words of a text, pixels) and
       more than 200 classes are not judged: some classes are always rare there.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Four rare and ignored labels in a hundred are found at step 30; with a loss weighted by class, nothing
       is found.
     Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and needs only one of the conditions,

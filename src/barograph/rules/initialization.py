@@ -56,7 +56,7 @@ class PoorWeightInitialization(Rule):
       judged from the third step on, and not by step 0, where their output is the same for all samples; a frozen layer
       of zeros does not. Models without activations between layers may grow on purpose. Only the first steps are judged,
       so a finding stays open; a finding of narrow gradients alone (3) closes when the loss has fallen by 5%.
-    Tried on: no finding on all 145 healthy trainings: with PyTorch's default initialization the variance grows at most
+    Tested on: no finding on all 145 healthy trainings: with PyTorch's default initialization the variance grows at most
       twice per layer, and the narrowest gradients spread 9e-4 of the widest (ten layers). Constant and zero weights
       (1), weights of standard deviation 1 (2), weights of 1e-3, 20 ReLU layers and 6 sigmoids (3) are found by step 10.
     Source: He, Zhang, Ren & Sun, "Delving deep into rectifiers", 2015; Amazon SageMaker Debugger's

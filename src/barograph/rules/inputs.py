@@ -46,7 +46,7 @@ class NotNormalizedInput(Rule):
       model with a BatchNorm.
     When it is wrong: first layers made for raw values (a division inside your own module that is not the first to be
       called). Integer inputs (token ids, categories, raw bytes) are not judged.
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). One of these uses digits from 0 to 16. Digits from 0 to 255 are found at step 8.
     Source: LeCun, Bottou, Orr & Müller, "Efficient BackProp", 1998, section 4.3; Amazon SageMaker Debugger's
       CheckInputImages (NotNormalizedInput), whose `threshold_mean` is 0.2 and which ignores the variance: by that
@@ -269,7 +269,7 @@ class TargetInInput(Rule):
     What to do: shift the targets by one position: inputs = tokens[:, :-1], targets = tokens[:, 1:]; remove the target
       column from the features.
     When it is wrong: copy tasks, and models that reconstruct their input (text autoencoders).
-    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+    Tested on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
       seed each). Letters that are their own targets are found at step 1; next letters are not reported.
     Source: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018, section 3.1: the next
       token is predicted from those before it; Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.

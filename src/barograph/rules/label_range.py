@@ -32,7 +32,7 @@ class LabelRange(Rule):
     What to do: count classes from 0 (`labels - 1`), and give the model one output per class.
     When it is wrong: class 0 is reserved (background, padding) and never a label. Negative labels that the loss ignores
       are not checked.
-    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+    Tested on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
       (one seed each). Digits labeled 1 to 10 with an output of 11 fire at step 3.
     Source: the PyTorch reference of CrossEntropyLoss: targets lie in [0, C).
     """

@@ -33,7 +33,7 @@ class GradientsNotReset(Rule):
     What to do: call optimizer.zero_grad() before loss.backward(), once per optimizer.step().
     When it is wrong: optimizers that reset or average gradients themselves. Accumulation over micro-batches is not
       reported: it resets after each step.
-    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+    Tested on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
       (one seed each). A loop without zero_grad fires at step 3.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of Optimizer.zero_grad.
     """
@@ -82,7 +82,7 @@ class TrainEvalMode(Rule):
       Keras, call self(x, training=True) in a custom train_step, and let call() accept `training`.
     When it is wrong: dropout at evaluation on purpose (Monte Carlo dropout), reported as doubtful. Models that keep a
       part in eval mode or are mostly frozen, as in fine-tuning, are not reported.
-    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+    Tested on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
       (one seed each). A loop in eval mode fires at step 2, evaluation in training mode at the third evaluation.
     Source: the PyTorch notes on autograd mechanics, "Evaluation mode".
     """

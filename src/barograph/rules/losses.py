@@ -59,7 +59,7 @@ class LossNotDecreasing(Rule):
     When it is wrong: adversarial training, where no loss need fall (runs with several optimizers are not checked); a
       pretrained model; a curriculum that gets harder; learning rate restarts; models that stay on a plateau for long
       before they learn.
-    Tried on: silent on all 145 healthy trainings, including batches of 4 and 5,000 steps of a converged model (on 105
+    Tested on: silent on all 145 healthy trainings, including batches of 4 and 5,000 steps of a converged model (on 105
       of them also with every seventh step), and on 160 simulated losses that fall by 4 to 15% in 1,000 steps below 2 to
       20% noise; comparing one median with the next would report half of these. Shuffled labels, learning rates of 1e-6
       (SGD) and 1e-8 (Adam), chains of sigmoids, dead layers and softmax applied twice fire between steps 79 and 470; a
@@ -309,11 +309,11 @@ class Overfit(Rule):
     What to do: stop, and use the weights of the best evaluation. Next time: more data or augmentation, dropout, weight
       decay, a smaller model, early stopping.
     When it is wrong: validation sets so small that their loss fluctuates; label noise, where accuracy may improve while
-      the loss rises. If a script evaluates the training set and the validation set in one pause with one loss function
-      (`estimate_loss` of nanoGPT), Barograph sees one evaluation: it averages the two, the finding shows that mean as
-      validation loss, and comes late. To separate them, put `with run.mode("predict"):` around the evaluation of the
-      training set.
-    Tried on: silent on the healthy trainings except one, trained for 180 epochs, whose validation loss rises by 30%
+      the loss rises. If a script evaluates training and validation data in one pause, each pass over one of them is an
+      evaluation of its own, as in `estimate_loss` of nanoGPT. Barograph takes them for one, with the mean of both, only
+      if they share loader and line of code and no variable names the data: put `with run.mode("predict"):` around the
+      pass over the training data then.
+    Tested on: silent on the healthy trainings except one, trained for 180 epochs, whose validation loss rises by 30%
       from its best while accuracy stays: it fires there after 130 epochs. 200 samples with random labels fire within
       350 steps, 40 samples with true labels within 800.
     Source: Prechelt, "Early stopping – but when?", 1998; Amazon SageMaker Debugger's Overfit, whose ratio alone calls

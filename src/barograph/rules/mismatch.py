@@ -90,7 +90,7 @@ class LossMismatch(Rule):
       to regression losses.
     When it is wrong: integer targets that are real quantities (counts, ratings), reported as doubtful. Broadcasting on
       purpose. Outputs may look like probabilities by chance, so nearly all rows must do so.
-    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+    Tested on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
       (one seed each). Softmax applied twice, softmax over the samples, regression on class labels and broadcast targets
       fire at step 1 or 2.
     Source: the PyTorch reference of CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss and MSELoss, on expected inputs.

@@ -51,7 +51,7 @@ class NonFinite(Rule):
       finite (attention masks are −inf on purpose), and so are gradients in a step that a gradient scaler skipped. If
       outputs are not recorded in every step, the origin is that of the first recorded step; the finding states how many
       steps before it were not recorded.
-    Tried on: silent on all 145 healthy trainings, including masked attention and bfloat16. A batch of NaN is named in
+    Tested on: silent on all 145 healthy trainings, including masked attention and bfloat16. A batch of NaN is named in
       its step.
     Source: Amazon SageMaker Debugger's ExplodingTensor.
     """

@@ -36,6 +36,10 @@ _DEVIATION = Operation(
 _INVERSE = "Clamp the input to the inside of the domain, for example x.clamp(-1 + 1e-6, 1 - 1e-6)."
 _POLES = Operation(Cause.OUT_OF_DOMAIN, "its input is 0 or a negative integer",
                    "Clamp the input to at least 1e-6.")
+_SCALE_BEFORE = ("Compute this product in bfloat16 or float32, or scale the queries before the product, not its result "
+                 "(scaled_dot_product_attention does). If its inputs keep growing, clip gradients or normalize them.")
+_OVERFLOW = Operation(Cause.FP16_OVERFLOW, "its result exceeds 65504, the largest value of float16", _SCALE_BEFORE)
+_UNMASK = "Keep at least one position of each row unmasked, and never mask the class of the label."
 _EQUAL = Operation(
     Cause.INFINITE_DERIVATIVE, "two of its values are equal, and the derivative divides by their difference",
     "Use the values alone, not the vectors (svdvals, eigvalsh), or add a little noise to the matrix.")
@@ -77,8 +81,13 @@ _OPERATIONS = {
         Cause.OUT_OF_DOMAIN, "a target is longer than its input allows",
         "Pass zero_infinity=True, and drop samples whose target is longer than their input."),
     "softmax": Operation(
-        Cause.FULLY_MASKED, "a row, or the target's class, is masked with −inf",
-        "Keep at least one position of each row unmasked, and never mask the class of the label."),
+        Cause.FULLY_MASKED, "a row, or the target's class, is masked with −inf", _UNMASK),
+    "softmax_of_infinity": Operation(
+        Cause.FULLY_MASKED, "its input has a row that is masked with −inf completely, or an infinite value", _UNMASK),
+    "softmax_float16": Operation(
+        Cause.FP16_OVERFLOW, "its input contains infinities, which float16 products above 65504 cause, or a row that "
+        "is masked with −inf completely", f"{_SCALE_BEFORE} {_UNMASK}"),
+    "bmm_float16": _OVERFLOW, "mm_float16": _OVERFLOW, "addmm_float16": _OVERFLOW, "baddbmm_float16": _OVERFLOW,
     "svd": _EQUAL, "eigh": _EQUAL,
     "qr": Operation(Cause.INFINITE_DERIVATIVE, "its input does not have full rank",
                     "Add a small multiple of the identity to the matrix."),

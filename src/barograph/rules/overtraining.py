@@ -25,7 +25,8 @@ class Overtraining(Rule):
     What it sees: at each evaluation, the validation loss and the median training loss since the previous evaluation,
       from the same loss function. The rule fires if the training loss has not improved for `patience_train` evaluations
       and the validation loss not for `patience_validation`, where an improvement is lower than the best by the share
-      `delta`; and if the steps since then are at least `wasted_share` of all steps.
+      `delta`; and if the steps since then are at least `wasted_share` of all steps. It does not fire if the training
+      loss never fell by the share `learned` of the first one: then the model has not learned, and other rules say why.
     Why it matters: it costs money and gains nothing. It does not harm the model.
     What to do: stop early, or decay the learning rate, which often lets a level loss fall further.
     When it is wrong: schedules that wait before they decay; models that learn something that the loss does not show,
@@ -46,6 +47,8 @@ class Overtraining(Rule):
         0.9, "Least share of all steps without an improvement.", at_least=0.0, at_most=1.0,
     )
 
+    learned: float = parameter(0.1, "Share of the first training loss by which it must have fallen.", at_least=0.0)
+
     @property
     def needs(self) -> tuple[Selection, ...]:
         return tuple(
@@ -58,6 +61,7 @@ class Overtraining(Rule):
         trained: dict[str, list[float]] = memory.setdefault("trained", {})
         if view.step.mode is Mode.TRAIN:
             for name, value in losses.items():
+                memory.setdefault("first", {}).setdefault(name, value)
                 trained.setdefault(name, []).append(value)
                 del trained[name][:-_MOST_TRAINED]
             yield Unjudged("no evaluation was recorded after training")
@@ -77,7 +81,9 @@ class Overtraining(Rule):
         idle = {what: count - best[what]["count"] for what in best}
         useful = max(best["training"]["step"], best["validation"]["step"])
         wasted = 1 - useful / max(view.step.number, 1)
-        if (idle["training"] >= self.patience_train and idle["validation"] >= self.patience_validation
+        first = memory["first"][path]
+        has_learned = first - best["training"]["value"] >= self.learned * abs(first)
+        if (has_learned and idle["training"] >= self.patience_train and idle["validation"] >= self.patience_validation
                 and wasted >= self.wasted_share):
             yield self._symptom(view, path, best, idle, wasted)
         elif count <= max(self.patience_train, self.patience_validation):

@@ -24,7 +24,7 @@ from barograph.rules.words import sentence
 SECTIONS = ("What it sees", "Why it matters", "What to do", "When it is wrong", "Source")
 """Sections that every page has."""
 
-TRIED_ON = "Tried on"
+TESTED_ON = "Tested on"
 """An optional section: the trainings that tested the rule, and the results."""
 
 FAMILIES = {
@@ -33,7 +33,7 @@ FAMILIES = {
 }
 """Rule families by the first letter of the code."""
 
-_TITLE = re.compile(rf"^({'|'.join((*SECTIONS, TRIED_ON))}):\s*", re.MULTILINE)
+_TITLE = re.compile(rf"^({'|'.join((*SECTIONS, TESTED_ON))}):\s*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Page:
 
     Attributes:
         fault: The one sentence of the first line, without the code.
-        sections: Title to text, in the order of `SECTIONS`, then `TRIED_ON` if present.
+        sections: Title to text, in the order of `SECTIONS`, then `TESTED_ON` if present.
     """
 
     fault: str
@@ -66,7 +66,7 @@ def page_from_rule(rule_class: type[Rule]) -> Page:
         if not found.get(name):
             raise BadRule(f'{title}: the docstring has no section "{name}:"; required: '
                           f"{', '.join(SECTIONS)}.")
-    order = [name for name in (*SECTIONS, TRIED_ON) if name in found]
+    order = [name for name in (*SECTIONS, TESTED_ON) if name in found]
     return Page(fault=head.removeprefix(f"{rule_class.code}: "), sections={name: found[name] for name in order})
 
 

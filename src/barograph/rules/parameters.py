@@ -44,7 +44,7 @@ class ParametersAndOptimizer(Rule):
       the model. Layers that are random on purpose, as in a reservoir, are reported as doubtful. Other frozen
       parameters, unused heads and optimizers that alternate, as in a GAN, are not reported, nor are recreated
       optimizers without momentum.
-    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+    Tested on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
       (one seed each). A layer in no optimizer and layers in a plain list fire at step 3, a graph cut after the first or
       the second layer at step 2, an optimizer per batch at step 6.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of torch.optim.

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 from barograph.measures.robust import robust_z
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import by_weight
+from barograph.rules.clues import by_weight, fact_value
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.odd_batches import OddBatch, follow_batches
 from barograph.rules.words import CLIPPING, lower_rate, number, sentence
@@ -29,7 +30,8 @@ class LossSpike(Rule):
     What it sees: the training loss and its last `window` recorded values. A spike is `factor` times their maximum, `z`
       robust standard deviations above their level (of the logarithm, so the long tail of small-batch losses is no
       spike), and `above_start` times the first losses. The finding waits for three more losses: whether the loss
-      recovers distinguishes one bad batch from updates that are too large.
+      recovers distinguishes one bad batch from updates that are too large. A loss of one or two samples that recovers
+      is no spike, unless the values of the batch are far out of range.
     Why it matters: one such step can undo hours of training; later steps start from damaged weights.
     What to do: check the batch of that step; clip gradients; lower the learning rate or lengthen the warm-up.
     When it is wrong: a new phase on purpose (other data, another weight for a part of the loss). Losses that are zero
@@ -62,6 +64,8 @@ class LossSpike(Rule):
             return
         key, loss = found
         odd = follow_batches(view, memory)
+        if size := fact_value(view, Fact.BATCH_SIZE):
+            memory["batch_size"] = size
         history: list[float] = memory.setdefault("losses", [])
         if "spike" in memory:
             yield from self._followed_up(view, loss, memory)
@@ -105,7 +109,9 @@ class LossSpike(Rule):
         else:
             # Training continues at another level.
             memory["losses"] = [value for value in spike["after"] if math.isfinite(value) and value > 0]
-        yield self._symptom(view, spike, back=back)
+        # One sample that is hard for a moment; a batch out of range is one all the same.
+        if not back or spike["batch"] is not None or memory.get("batch_size", math.inf) > _FEW_SAMPLES:
+            yield self._symptom(view, spike, back=back)
 
     def _symptom(self, view: StepView, spike: dict[str, Any], *, back: bool) -> Symptom:
         step, loss, level = spike["step"], spike["loss"], spike["level"]
@@ -125,6 +131,7 @@ class LossSpike(Rule):
 
 _STARTING, _LEAST_HISTORY, _FOLLOWED = 5, 20, 3
 _LEAST_SPREAD = 0.05
+_FEW_SAMPLES = 2
 
 
 _ABRUPT = 1e4

@@ -223,7 +223,7 @@ class Straggler(Rule):
       samples, a slower source.
     When it is wrong: if forward passes wait for each other too (broadcast buffers, pipelines, gathered shards of
       parameters), the compared time includes the waiting, and the fast worker may look slow.
-    Tried on: two workers over gloo, one of which sleeps 30 ms in each step of 6 ms: found after 25 seconds.
+    Tested on: two workers over gloo, one of which sleeps 30 ms in each step of 6 ms: found after 25 seconds.
     Source: Barograph's own; the effect is described in Dean & Barroso, "The Tail at Scale", 2013.
     """
 

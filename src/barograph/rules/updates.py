@@ -18,7 +18,7 @@ from barograph.model.key import Key, Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import FAR_FROM_CHANCE, SOFTMAX_LOSSES, plain_loss
+from barograph.rules.baseline import FAR_FROM_CHANCE, HALVED_SQUARES, SOFTMAX_LOSSES, SQUARES, plain_loss
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
@@ -53,7 +53,7 @@ class WeightUpdateRatio(Rule):
     When it is wrong: losses summed over a few samples instead of averaged, which may look worse than chance; weights
       that start at zero (the first update is as large as the weights by definition); long warm-ups from 0, if
       `small_steps` evaluated steps fall within their first thousandth.
-    Tried on: silent on all 145 healthy trainings, with ratios between 9e-2 (first steps) and 7e-5 (end of a cosine
+    Tested on: silent on all 145 healthy trainings, with ratios between 9e-2 (first steps) and 7e-5 (end of a cosine
       schedule). Learning rates of 0.1 and 1 (Adam) and 20 (SGD) fire within the first six steps, 1e-6 (SGD) and 1e-8
       (Adam) after ten evaluated steps, 2e-5 (SGD with momentum, a network of two layers) at step 50 with five seeds.
     Source: Stanford CS231n notes, "Neural Networks Part 3", section "Ratio of weights:updates"; Amazon SageMaker
@@ -85,9 +85,10 @@ class WeightUpdateRatio(Rule):
         return (
             *(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in tensors),
             Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING)),
-            # With the loss: runs without momentum or classes still meet this need.
-            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=schedule,
-                      include=("total", f"{Fact.MOMENTUM}*", f"{Fact.CLASSES.value}*")),
+            # With the loss: runs without momentum, classes or targets still meet this need.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT, Kind.TARGET}), schedule=schedule,
+                      include=("total", f"{Fact.MOMENTUM}*", f"{Fact.CLASSES.value}*",
+                               *sorted(SQUARES | HALVED_SQUARES))),
         )
 
     @property
@@ -115,6 +116,7 @@ class WeightUpdateRatio(Rule):
             return
         if ratio > self.large_threshold:
             memory["large"] = {"step": view.step.number, "ratio": ratio, "rate": rate, "loss": found and found[1],
+                               "far": found is not None and _starts_far(view, found[1]),
                                "worst": [[str(key), value] for value, key in reversed(layers.sorted()[-3:])]}
             if found is None:
                 yield from self._settled(view, memory)
@@ -279,6 +281,15 @@ def _chance_below(memory: Memory) -> float | None:
     return chance if last > chance and first <= FAR_FROM_CHANCE * chance else None
 
 
+def _starts_far(view: StepView, loss: float) -> bool:
+    """Return whether a first loss is far above that of outputs near zero, which targets far from zero make large."""
+    if loss <= FAR_LOSS or Kind.TARGET not in view.kinds:
+        return loss > FAR_LOSS
+    squares = [targets.rms ** 2 for subject, targets in view.summaries(Kind.TARGET)
+               if subject.key.path in SQUARES | HALVED_SQUARES and targets.count and not targets.nonfinite]
+    return not squares or loss > FAR_FROM_CHANCE * max(squares)
+
+
 def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
     """Return whether the loss rose no more than noise may, and the update was not extreme."""
     before = large["loss"]
@@ -302,7 +313,7 @@ def _too_large(large: dict[str, Any], factor: float, memory: Memory, odd: Suspic
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
     why = f"an update of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
-    began = large["loss"] if first and large["loss"] is not None and large["loss"] > FAR_LOSS else None
+    began = large["loss"] if first and large.get("far") else None
     return ranked(
         odd,
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None and odd is None else 0.3, why,

@@ -12,6 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.script_errors import explanation_of
+from barograph.rules.words import sentence
 from barograph.runs.reading.view import StepView
 
 _SILENCE = Key(Kind.VITAL, "silence_secs")
@@ -70,7 +71,7 @@ class ScriptError(Rule):
     Why it matters: the run is over, and the error message is often far from the mistake.
     What to do: see the finding; otherwise read the traceback, starting at the last line in your own code.
     When it is wrong: errors on purpose, such as a script that raises to exit. Ctrl-C is not an error.
-    Tried on: the errors of a label outside the classes, in a training; the other messages as literal strings.
+    Tested on: the errors of a label outside the classes, in a training; the other messages as literal strings.
     Source: messages of PyTorch, and the mistakes behind them that users report.
     """
 
@@ -92,15 +93,16 @@ class ScriptError(Rule):
         for key in failures:
             text = key.path[len(_FAILED) + 1 : -1] or "an unknown error"
             known = explanation_of(text)
-            causes = [Suspicion(Cause.SCRIPT_ERROR, 0.5, f"the script ended with {text}")]
+            ended = f"the script ended with {text}"
+            causes = [Suspicion(Cause.SCRIPT_ERROR, 0.5, ended)]
             if known is not None:
                 causes.insert(0, Suspicion(known.cause, known.weight, known.why, known.remedy))
             causes.sort(key=lambda item: -item.weight)
             yield Symptom(
-                message=f"The script ended with an error after step {view.step.number}: {text}",
+                message=sentence(ended),
                 remedy=known.remedy if known is not None else
                 "Start at the last line of your own code in the traceback (barograph show RUN --output).",
-                evidence=(Evidence(key, view.step.number, "failed", 1.0, 0.0, text),),
+                evidence=(Evidence(None, view.step.number, "failed", 1.0, 0.0, ended),),
                 subject=text[:_SUBJECT_LENGTH], causes=tuple(causes),
             )
 

@@ -59,7 +59,7 @@ class UnchangedTensor(Rule):
       loss, or allow more splits.
     When it is wrong: a loss that converged to a margin (hinge losses reach their minimum exactly); training on one full
       batch with weights at their optimum.
-    Tried on: silent on all 145 healthy trainings except those of a linear model with L-BFGS, which converged to the
+    Tested on: silent on all 145 healthy trainings except those of a linear model with L-BFGS, which converged to the
       last bit after five steps. A clamped loss, and one batch with weights in no optimizer, fire at step 9.
     Source: Amazon SageMaker Debugger's UnchangedTensor, on moments instead of full tensors.
     """
@@ -194,7 +194,7 @@ class FrozenParameter(Rule):
       weights are bfloat16 or float16, whose precision is too low for small updates.
     When it is wrong: a group that a schedule keeps at learning rate 0 for a while; dead units (see A101). Parameters
       without any gradient are not checked: frozen on purpose looks the same as forgotten.
-    Tried on: silent on all 145 healthy trainings, including frozen layers, unused layers, LoRA, biases before batch
+    Tested on: silent on all 145 healthy trainings, including frozen layers, unused layers, LoRA, biases before batch
       normalization and bfloat16 weights. A layer in no optimizer fires by step 10; so do layers behind dead units and
       layers initialized to zero.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are common in user reports.

@@ -20,7 +20,7 @@ def number(value: float) -> str:
 
     Example:
         >>> number(0.00012345), number(1234.0), number(0.1), number(1e-5)
-        ('0.000123', '1.23e3', '0.1', '1e-5')
+        ('0.000123', '1,230', '0.1', '1e-5')
     """
     return significant(value)
 

@@ -44,7 +44,7 @@ def export_archive(
         on_progress: Called with the bytes written and their total.
 
     Returns:
-        Contents and omissions; `whole` is False if something was damaged or no longer exists.
+        Contents and omissions; `complete` is False if something was damaged or no longer exists.
 
     Raises:
         UnknownItem: An item does not exist.
@@ -60,7 +60,7 @@ def export_archive(
         ...     digits = Experiment.create("digits", root=f"{folder}/runs")
         ...     exported = export_archive(digits, f"{folder}/digits.zip")
         ...     imported = import_archive(f"{folder}/digits.zip", root=f"{folder}/other")
-        >>> exported.whole, [item.name for item in exported.manifest.items], imported.entries
+        >>> exported.complete, [item.name for item in exported.manifest.items], imported.entries
         (True, ['digits'], 1)
     """
     several = [what] if isinstance(what, str | os.PathLike | Handle) else list(what)

@@ -166,14 +166,14 @@ def _folder_for(store: Store, uid: str, taken: set[str]) -> str:
 def _with_artifacts(choice: Choice, items: Iterable[Item], root: Store, runs: dict[str, Store]) -> Choice:
     """Return the choice with the artifacts stored beside the runs, each once."""
     pieces: dict[str, Piece] = {}
-    missing, shelves = [], _Shelves()
+    missing, artifacts = [], _Artifacts()
     for item in items:
         roots = [root, *([root_of(runs[item.uid])] if item.uid in runs else [])]
         for link in (*item.inputs, *item.outputs):
             if not link.uri.startswith(SCHEME):
                 continue
             name = place_of(link.uri.removeprefix(SCHEME))
-            found = next(((store, info) for store in roots if (info := shelves.look(store, name))), None)
+            found = next(((store, info) for store in roots if (info := artifacts.look(store, name))), None)
             if found is None:
                 missing.append(f'artifact "{link.name}" of "{item.name}": it no longer exists ({link.uri})')
             else:
@@ -185,7 +185,7 @@ def _with_artifacts(choice: Choice, items: Iterable[Item], root: Store, runs: di
                    missing=(*choice.missing, *missing))
 
 
-class _Shelves:
+class _Artifacts:
     """Finds artifacts; lists each directory of a store once."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class Exported:
     file_bytes: int = 0
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing is missing or damaged."""
         return not self.missing and not self.damage
 

@@ -208,8 +208,8 @@ class FrameworkConformance:
         recorded, _ = self._recorded(task, budget=None)
         thinned, _ = self._recorded(task, budget=1e-7)
         assert _made(thinned) == task.steps, f"under a budget, {_made(thinned)} of {task.steps} steps are counted"
-        whole, thin = _told(recorded), _told(thinned)
-        expensive = [sum(any(map(_is_expensive, keys)) for keys in told.values()) for told in (whole, thin)]
+        whole, thin = _recorded_values(recorded), _recorded_values(thinned)
+        expensive = [sum(any(map(_is_expensive, keys)) for keys in found.values()) for found in (whole, thin)]
         assert expensive[1] < expensive[0], (
             f"a tiny budget skips nothing: {expensive[1]} of {expensive[0]} steps are recorded in full")
         for number, keys in whole.items():
@@ -383,9 +383,9 @@ def _made(run: RunReader) -> int:
     return last.coverage.steps if last is not None else 0
 
 
-def _told(run: RunReader) -> dict[int, dict[Key, list[float]]]:
+def _recorded_values(run: RunReader) -> dict[int, dict[Key, list[float]]]:
     """Return what was recorded of each step of training: its plain numbers, and the moments of its tensors."""
-    told: dict[int, dict[Key, list[float]]] = {}
+    by_step: dict[int, dict[Key, list[float]]] = {}
     for view in run.views():
         if view.step.mode is Mode.TRAIN:
             for rows in view.rows.values():
@@ -393,8 +393,8 @@ def _told(run: RunReader) -> dict[int, dict[Key, list[float]]]:
                 for subject, moments in zip(rows.table.subjects, rows.moments.tolist(), strict=True):
                     if moments[0]:
                         found[subject.key] = moments
-                told.setdefault(view.step.number, {}).update(found)
-    return told
+                by_step.setdefault(view.step.number, {}).update(found)
+    return by_step
 
 
 def _is_expensive(key: Key) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from barograph.tune.spec import Completion, Objective
 from barograph.tune.trial import Trial, TrialState
+from barograph.watch.figures import duration
 
 
 def reason_to_end(
@@ -26,7 +27,7 @@ def reason_to_end(
     if completion.trials is not None and len(trials) >= completion.trials:
         return f"it reached its limit of {completion.trials} trial{'' if completion.trials == 1 else 's'}"
     if completion.secs is not None and secs >= completion.secs:
-        return f"it reached its time limit of {completion.secs:g} s"
+        return f"it reached its time limit of {duration(completion.secs)}"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
         return f"its trials cost {cost:.2f} (limit {completion.cost:g})"
     return common_failure(trials, completion.failures) or _by_value(ended, objective, completion)
@@ -44,6 +45,8 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
     reason, count = reasons.most_common(1)[0]
     if len(trials) == 1:
         return f"the only trial failed with: {reason}"
+    if failed == 1:
+        return f"the only trial that ended failed with: {reason}"
     if count == failed:
         return f"all {failed} trials failed with: {reason}"
     return f"all {failed} trials failed, {count} of them with: {reason}"

@@ -59,12 +59,13 @@ def judged(
     repeated.sort(key=lambda one: objective.loss(fmean(one.values)) if one.values else math.inf)
     first, second = repeated[:2]
     found = verdict(first.values, second.values, greater_is_better=objective.maximize)
-    bounds = sorted((abs(found.low), abs(found.high)))
+    low, high = (found.low, found.high) if objective.maximize else (-found.high, -found.low)
+    by = f"by {abs(found.difference):.3g}, 95% interval {low:.3g} to {high:.3g}"
     if found.outcome is Outcome.ACCEPTED:
-        text = (f"trial {first.trial} is better than trial {second.trial}: by {abs(found.difference):.3g}, "
-                f"95% interval {bounds[0]:.3g} to {bounds[1]:.3g}")
+        text = f"trial {first.trial} is better than trial {second.trial}: {by}"
     else:
-        text = f"trial {first.trial} is not significantly better than trial {second.trial}. {found.reason}"
+        text = (f"trial {first.trial} is not significantly better than trial {second.trial}"
+                f"{f' ({by})' if low < high else ''}. {found.reason}")
     return Confirmation(tuple(repeated), text)
 
 

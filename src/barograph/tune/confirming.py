@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable
+from barograph.errors import JobRefused, RunError, StoreError
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -17,10 +16,12 @@ from barograph.runs.reading.reader import RunReader
 from barograph.tune.confirmation import Confirmation, judged
 from barograph.tune.later_jobs import attempt, candidates, repetition_job
 from barograph.tune.metric_values import MetricValues
+from barograph.tune.outage import PASSING, Outage
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial
 from barograph.tune.trial_job import Submit, submitted
 from barograph.tune.trial_plan import TrialPlan
+from barograph.watch.figures import count
 
 SEED = "seed"
 """Argument of the script that gets another value for each repetition."""
@@ -30,7 +31,7 @@ _LOOK_SECS = 0.5
 def confirm(
     study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
     submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
-    ensure: Callable[[JobsHome], object] = ensure_controller,
+    ensure: Callable[[JobsHome], object] = ensure_controller, clock: Callable[[], float] = time.monotonic,
 ) -> Confirmation | None:
     """Repeat the best trials of a study, with `--seed 1`, 2 … of the script; jobs that run or finished are used.
 
@@ -40,11 +41,16 @@ def confirm(
         home: Directory of the jobs.
         wait: Sleeps for some seconds.
         submit: Submits a job.
-        say: Takes a line for each repetition that ends.
+        say: Takes a line at the start, one for each repetition that ends, and one for each outage.
         ensure: Starts the controller of the jobs if there is none.
+        clock: Monotonic clock in seconds.
 
     Returns:
         None if fewer than two trials finished, or a user stopped the study.
+
+    Raises:
+        ClusterUnavailable: The cluster was unreachable for ten minutes.
+        StoreError: A store was unreachable or full for ten minutes.
     """
     if not (finished := candidates(study)):
         return None
@@ -57,35 +63,32 @@ def confirm(
         (failed if isinstance(result, str) else values)[trial].append(result)  # type: ignore[arg-type]
         say(f"trial {trial} with seed {seed}: {result if isinstance(result, str) else f'{result:.4g}'}")
 
-    ensure_at = 0.0
+    say(f"repeating trials {finished[0].number} and {finished[1].number} with {count(plan.confirm, 'other seed')}")
+    ensure_at, outage = -math.inf, Outage(clock, say=say)
     while waiting or running:
-        if _was_stopped(study):
-            return None
-        while waiting and len(running) < plan.parallel:
-            trial, seed = waiting.pop(0)
-            try:
-                running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
-            except (JobRefused, RunError) as error:
-                ended(trial.number, seed, str(error))
-            except StoreUnavailable:  # again at the next turn
-                waiting.insert(0, (trial, seed))
-                break
+        with outage.tolerated():
+            study.refresh()
+            if study.was_stopped:
+                return None
+            while waiting and len(running) < plan.parallel:
+                trial, seed = waiting[0]
+                try:
+                    running[trial.number, seed] = _repetition(study, trial, seed, plan, home, submit)
+                except PASSING:
+                    raise  # again at the next turn
+                except (JobRefused, RunError) as error:
+                    ended(trial.number, seed, str(error))
+                del waiting[0]
         for place, view in list(running.items()):
             if (result := _result(study, plan, view)) is not None:
                 del running[place]
                 ended(*place, result)
-        if time.monotonic() >= ensure_at:
-            ensure_at = time.monotonic() + ENSURE_SECS
+        if clock() >= ensure_at:
+            ensure_at = clock() + ENSURE_SECS
             ensure(home)
         if running or waiting:
             wait(_LOOK_SECS)
     return judged(study.objective, values, failed)
-
-
-def _was_stopped(study: Study) -> bool:
-    with contextlib.suppress(StoreUnavailable):  # again at the next turn
-        study.refresh()
-    return study.was_stopped
 
 
 def _repetition(

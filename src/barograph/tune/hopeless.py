@@ -23,6 +23,8 @@ _LEARNED = 0.1
 """Share by which a trial must be better than another one to show that the data can be learned."""
 _BETTER = 0.01
 """Share by which a report must be better than another one to count as better."""
+_LATEST = 3
+"""Number of reports whose median tells whether a trial learns: a diverged one is now and then better by chance."""
 _FEWEST_PEERS = 3
 _NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
 
@@ -65,13 +67,13 @@ def _reason(problem: Problem) -> str:
 def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:
     """Return whether a trial is better than the median of the others after as many reports, or as good and learns.
 
-    It learns if a report was better than its first, by more than what a network of dead units gains, which still learns
-    the class frequencies. With few others, that decides alone.
+    It learns if its latest reports are better than its first, by more than what a network of dead units gains, which
+    still learns the class frequencies. With few others, that decides alone.
     """
     losses = _losses(trial, objective)
     if not losses:
         return False
-    learns = _is_better(min(losses), losses[0])
+    learns = _is_better(median(losses[1:][-_LATEST:] or losses), losses[0])
     peers = [found[len(losses) - 1] for other in others if len(found := _losses(other, objective)) >= len(losses)]
     if len(peers) < _FEWEST_PEERS:
         return learns

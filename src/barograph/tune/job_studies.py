@@ -7,9 +7,16 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from barograph.errors import BarographError, RunError, StudyChanged, UnknownName, nearest
+from barograph.errors import (
+    BarographError,
+    RunError,
+    StudyChanged,
+    UnknownName,
+    nearest,
+)
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import Job, request_stop
 from barograph.jobs.job_report import JobView
@@ -17,8 +24,9 @@ from barograph.jobs.spec import JobSpec
 from barograph.store.urls import store_from_url
 from barograph.tune.autotune import autotuned, refits
 from barograph.tune.confirming import confirm
-from barograph.tune.later_jobs import attempt, is_due, later_names
+from barograph.tune.later_jobs import is_due, later_names, latest_attempt
 from barograph.tune.options import OPTIONS, check_objectives, check_positive, completion_of, split_entries
+from barograph.tune.outage import PASSING
 from barograph.tune.overview import best_of, plan_of
 from barograph.tune.refitting import refit
 from barograph.tune.space import Space, space_from
@@ -72,7 +80,8 @@ def train_more(study: Study, plan: TrialPlan, home: JobsHome, *, say: Callable[[
         say: Takes lines about what is trained, and about a refit that failed.
 
     Raises:
-        StoreError: The store of the study is unreachable.
+        ClusterUnavailable: The cluster is unreachable; the next call continues.
+        StoreError: The store of the study rejects an event, or a store is unreachable; the next call continues.
     """
     if not study.was_stopped and plan.confirm and study.confirmation is None and (
             found := confirm(study, plan, home, say=say)):
@@ -80,9 +89,14 @@ def train_more(study: Study, plan: TrialPlan, home: JobsHome, *, say: Callable[[
     if study.was_stopped or not plan.refit or study.refitted is not None or best_of(study) is None:
         return
     try:
-        study.set_refitted(refit(study, plan, home, say=say))
+        refitted = refit(study, plan, home, say=say)
+    except PASSING:
+        raise  # the job may run or have finished, or runs once the cluster or the room is there
     except BarographError as error:  # the study has a result nevertheless
-        say(f"{error} The model of the trial remains.")
+        say(reason := f"{error} The model of the trial remains.")  # before the store, which may be unreachable
+        study.set_refit_failed(reason)
+    else:
+        study.set_refitted(refitted)
 
 
 def tune_job(
@@ -111,6 +125,7 @@ def tune_job(
         TuneError: An option is wrong.
         JobRefused: The job has problems.
         StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
+        StoreError: A store rejects an event or is unreachable; the same call continues.
     """
     home, constraints = home or JobsHome(), tuple(constraints)
     check_positive("trials", trials)
@@ -142,21 +157,32 @@ def stop_study(study: Study, home: JobsHome, reason: str) -> tuple[bool, Sequenc
         StoreError: A store rejects the request.
     """
     plan = plan_of(study)
-    if goes_on := not study.over or bool(study.running) or bool(plan and is_due(study, plan)):
+    goes_on = not study.over or bool(study.running) or bool(plan and is_due(study, plan))
+    if goes_on:
         study.end()
-    if plan is None:
-        return goes_on, []
-    stopped = []
-    for name, is_later in [*((trial.job, False) for trial in study.running),
-                           *((name, True) for name in later_names(study, plan))]:
+    running = _running_jobs(study, plan, home) if plan else []
+    if running and not goes_on:  # a refit that failed before is tried again
+        study.end()
+    for view in running:
+        request_stop(view, reason)
+    return goes_on or bool(running), [view.name for view in running]
+
+
+def _running_jobs(study: Study, plan: TrialPlan, home: JobsHome) -> list[JobView]:
+    """Return the jobs of trials, repetitions and refits that are not over."""
+    def of_trial(name: str) -> JobView:
+        # A job that this machine does not know was submitted on another one.
+        return adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
+
+    found = []
+    finders: list[Callable[[], JobView | None]] = [
+        *(partial(of_trial, trial.job) for trial in study.running),
+        *(partial(latest_attempt, home, name) for name in later_names(study, plan))]
+    for find in finders:
         with contextlib.suppress(RunError):  # a job that cannot be read cannot be stopped; the others can
-            # The job of a trial that this machine does not know was submitted on another one.
-            view = attempt(home, name)[1] if is_later else \
-                adopted(home, name) or JobView(name, store_from_url(plan.url_of(name)))
-            if view is not None and not view.refresh().phase.is_over:
-                request_stop(view, reason)
-                stopped.append(view.name)
-    return goes_on, stopped
+            if (view := find()) is not None and not view.refresh().phase.is_over:
+                found.append(view)
+    return found
 
 
 def _check_unchanged(study: Study, spec: JobSpec, space: Space, options: Mapping[str, Any], url: str) -> None:

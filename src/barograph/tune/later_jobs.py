@@ -57,6 +57,11 @@ def attempt(home: JobsHome, name: str) -> tuple[str, JobView | None]:
     raise AssertionError
 
 
+def latest_attempt(home: JobsHome, name: str) -> JobView | None:
+    """Return the job that `attempt` finds; None if there is none."""
+    return attempt(home, name)[1]
+
+
 def later_names(study: Study, plan: TrialPlan) -> list[str]:
     """Return the names of the first attempts of the jobs that repeat or refit trials of a study."""
     names = [repetition_job(trial, seed) for seed in range(1, plan.confirm + 1) for trial in candidates(study)]
@@ -74,5 +79,6 @@ def candidates(study: Study) -> list[Trial]:
 
 def is_due(study: Study, plan: TrialPlan) -> bool:
     """Return whether a study that is over still repeats or refits trials."""
-    return bool((plan.confirm and study.confirmation is None and candidates(study))
-                or (plan.refit and study.refitted is None and best_of(study)))
+    return not study.was_stopped and bool(
+        (plan.confirm and study.confirmation is None and candidates(study))
+        or (plan.refit and study.refitted is None and not study.refit_failed and best_of(study)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from barograph.jobs.job_report import JobView
 from barograph.runs.reading.metrics import Metric, metric_name, metrics_in
 from barograph.runs.reading.reader import RunReader
 
+_PATIENCE_SECS = 10.0
+"""A run that has recorded nothing for so long after a metric was printed is not going to record that one."""
 MOST_VALUES = 1000
 """A metric of more values, such as the loss of each step, is read as a curve with so many points."""
 
@@ -63,20 +66,38 @@ def printed_pattern(name: str) -> str:
     return rf"""(?<![\w.-])(?<![A-Za-z]\s){re.escape(name)}["']?(?:\s*[:=]\s*|\s+)({number})"""
 
 
+_NUMBER_OF_NAME = re.compile(r"""(?<![\w.-])([A-Za-z_][\w./-]*)["']?\s*[:=]\s*[-+]?\.?\d""")
+
+
+def printed_names(view: JobView) -> list[str]:
+    """Return the names that the last attempt of a job printed before a number, as in "acc: 0.9".
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    text = "".join(LogReader(view.store, view.state.attempt, 0).new())
+    return list(dict.fromkeys(_NUMBER_OF_NAME.findall(text)))
+
+
 class MetricValues:
     """Reads the metrics of a job's run.
 
-    A metric without a pattern is a recorded one; if the run records others but not that one, or has ended without it,
-    it is looked for in the output, in lines with one value of it.
+    A metric without a pattern is a recorded one; if the run records others but not that one, or none ten seconds after
+    it was printed, or has ended without it, it is looked for in the output, in lines with one value of it.
 
     Args:
         view: The job.
         names: The metrics.
         patterns: Metric to the regular expression that finds it in the output.
+        clock: Monotonic clock in seconds.
     """
 
-    def __init__(self, view: JobView, names: Sequence[str], patterns: Mapping[str, str]) -> None:
-        self._view, self._names, self._patterns = view, names, patterns
+    def __init__(
+        self, view: JobView, names: Sequence[str], patterns: Mapping[str, str], *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._view, self._names, self._patterns, self._clock = view, names, patterns, clock
+        self._printed_since: dict[str, float] = {}
         self._printed = {name: _Printed(view, re.compile(patterns.get(name) or printed_pattern(name)),
                                         only=name not in patterns) for name in names}
 
@@ -92,17 +113,29 @@ class MetricValues:
         known = metrics_in(run) if run is not None and set(self._names) - self._patterns.keys() else {}
         found: dict[str, MetricCurve] = {}
         for name in self._names:
-            curve = _recorded(run, known, name) if run is not None and name not in self._patterns else None
-            # While a run has no metric at all, the one in question may still come.
-            if curve is None and (name in self._patterns or known or self._view.state.phase.is_over):
-                values = self._printed[name].read()
-                curve = curve_of(values) if values else None
+            curve = _curve_in(run, known, name) if run is not None and name not in self._patterns else None
+            if curve is None and (values := self._printed[name].read()) and (
+                    name in self._patterns or known or self._view.state.phase.is_over or self._waited_for(name)):
+                curve = curve_of(values)
             if curve is not None:
                 found[name] = curve
         return found
 
+    def _waited_for(self, name: str) -> bool:
+        """Return whether a run without any metric would have recorded one that was printed: it may have just begun."""
+        return self._clock() - self._printed_since.setdefault(name, self._clock()) >= _PATIENCE_SECS
 
-def _recorded(run: RunReader, known: Mapping[str, Metric], name: str) -> MetricCurve | None:
+
+def recorded_curve(run: RunReader, name: str) -> MetricCurve | None:
+    """Return the curve of a metric that a run recorded; None if it did not.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return _curve_in(run, metrics_in(run), name)
+
+
+def _curve_in(run: RunReader, known: Mapping[str, Metric], name: str) -> MetricCurve | None:
     metric = known.get(name) or known.get(metric_name(name))
     if metric is None:
         return None

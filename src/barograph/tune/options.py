@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from barograph.errors import TuneError, UnknownName, nearest
+from barograph.errors import TuneError, UnknownName, closest, nearest
 from barograph.model.units import seconds_from
 from barograph.tune.spec import Completion, Stopping, default_stopping
 
@@ -55,9 +54,9 @@ def better_error(error: UnknownName, entries: Mapping[str, Any]) -> UnknownName:
         '"maximise" is not an option of a study. Did you mean "maximize"?'
     """
     for name in entries:
-        close = get_close_matches(name, OPTIONS, 1, _ALIKE)
+        close = closest(name, OPTIONS, least=_ALIKE)
         if close and str(error).startswith(f'"{name.replace("_", "-")}" '):
-            shown = close[0].replace("_", "-")
+            shown = close.replace("_", "-")
             return UnknownName(f'"{name.replace("_", "-")}" is not an option of a study. Did you mean "{shown}"?')
     return error
 
@@ -70,12 +69,21 @@ def completion_of(options: Mapping[str, Any]) -> Completion:
     """
     for name in ("jobs", "max_cost", "patience"):
         check_positive(name, options.get(name))
-    limit = options.get("max_time")
     return Completion(
         trials=options["jobs"] if options.get("jobs") is not None else DEFAULT_TRIALS,
-        secs=None if limit is None else seconds_from("max-time", limit), cost=options.get("max_cost"),
-        target=options.get("target_value"), patience=options.get("patience"),
-        convergence=bool(options.get("convergence")))
+        secs=max_secs_of(options.get("max_time")), cost=options.get("max_cost"), target=options.get("target_value"),
+        patience=options.get("patience"), convergence=bool(options.get("convergence")))
+
+
+def max_secs_of(limit: str | float | None) -> float | None:
+    """Return the time limit that `max-time` describes, in seconds; None: no limit.
+
+    Raises:
+        TuneError, SettingsError: It is no time, or not above 0.
+    """
+    secs = None if limit is None else seconds_from("max-time", limit)
+    check_positive("max_time", secs)
+    return secs
 
 
 def check_positive(option: str, value: float | None) -> None:
@@ -97,12 +105,14 @@ def stopping_of(options: Mapping[str, Any]) -> Stopping:
 
 
 def check_objectives(options: Mapping[str, Any]) -> None:
-    """Raise `TuneError` unless a parameter varies, a metric is optimized, and each pattern names such a metric."""
+    """Raise `TuneError` unless a parameter varies, a metric is optimized, and what else is given belongs to these."""
     names = [*(options.get("maximize") or ()), *(options.get("minimize") or ())]
     if not names:
         raise TuneError("A study needs a metric to optimize: --maximize METRIC or --minimize METRIC.")
     if not options.get("vary"):
         raise TuneError("No parameter varies. Add one, for example --vary lr=1e-4..1:log.")
+    if options.get("transfer") and not options.get("parent"):
+        raise TuneError("--transfer needs an earlier study: --parent STUDY.")
     for name in options.get("metric") or ():
         if name not in names:
             raise UnknownName(f'"{name}" has a regular expression, but is not optimized. {nearest(name, names)}')

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barograph.errors import BadSpace, TuneError
+from barograph.jobs.spec import JobSpec
 from barograph.model.plain import plain
 from barograph.tune.analysis import HopelessRegion, Importance, hopeless_regions, importance
 from barograph.tune.completion import common_failure
@@ -274,8 +275,23 @@ def best_trial(study: Study, best: Trial) -> BestTrial:
         return BestTrial(best.number)
     spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
     job = study.refitted.job if study.refitted else best.job
-    return BestTrial(best.number, shlex.join(spec.shown), f"barograph resubmit {job}",
+    return BestTrial(best.number, command_of(spec), f"barograph resubmit {job}",
                      f"barograph wait {job} --model DIR")
+
+
+def command_of(spec: JobSpec) -> str:
+    """Return the command line of a job as one types it: of its script, or of Barograph for a built-in algorithm.
+
+    Example:
+        >>> command_of(JobSpec(algorithm="linear", data={"train": "a.csv"}, hyperparameters={"alpha": "0.1"}))
+        'barograph submit --algorithm linear --data train=a.csv alpha=0.1'
+    """
+    if not spec.algorithm:
+        return shlex.join(spec.words)
+    data = [word for name, source in spec.data.items() for word in ("--data", f"{name}={source}")]
+    target = ["--target", spec.target] if spec.target else []
+    return shlex.join(["barograph", "submit", "--algorithm", spec.algorithm, *data, *target,
+                       *(f"{name}={value}" for name, value in spec.hyperparameters.items())])
 
 
 def plan_of(study: Study) -> TrialPlan | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,8 @@ from barograph.jobs.submitting import submit
 from barograph.runs.reading.reader import RunReader
 from barograph.tune.autotune import OPTION
 from barograph.tune.later_jobs import attempt, refit_job
-from barograph.tune.metric_values import MetricValues
+from barograph.tune.metric_values import recorded_curve
+from barograph.tune.outage import Outage
 from barograph.tune.study import Study
 from barograph.tune.trial import Refitted
 from barograph.tune.trial_job import Submit, adopted, submitted
@@ -28,7 +30,7 @@ _LOOK_SECS = 0.5
 def refit(
     study: Study, plan: TrialPlan, home: JobsHome, *, wait: Callable[[float], object] = time.sleep,
     submit: Submit = submit, say: Callable[[str], object] = lambda text: None,
-    ensure: Callable[[JobsHome], object] = ensure_controller,
+    ensure: Callable[[JobsHome], object] = ensure_controller, clock: Callable[[], float] = time.monotonic,
 ) -> Refitted:
     """Train the best trial again, with the option `refit` of its algorithm, unless it has been trained on all rows.
 
@@ -40,13 +42,15 @@ def refit(
         home: Directory of the jobs.
         wait: Sleeps for some seconds.
         submit: Submits a job.
-        say: Takes a line when the job starts.
+        say: Takes a line when the job starts, and one for each outage of its store.
         ensure: Starts the controller of the jobs if there is none.
+        clock: Monotonic clock in seconds.
 
     Raises:
         TuneError: The job failed, or no trial has finished.
         JobRefused: The job has problems.
         RunError: The job cannot be read.
+        StoreError: Its store rejects it, or was unreachable for ten minutes while it ran.
     """
     best = study.best
     if (trained := adopted(home, best.job)) and (rows := _rows_of(trained)):
@@ -55,7 +59,7 @@ def refit(
     name, view = attempt(home, refit_job(best))
     spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})
     view = view or submitted(spec, plan, home, submit)
-    ended = _end_of(view, lambda: ensure(home), wait)
+    ended = _end_of(view, lambda: ensure(home), wait, clock, Outage(clock, say=say))
     if ended.phase is not Phase.FINISHED:
         raise TuneError(f"The model was not refitted on all rows. The job {name} {ended.phase}: {ended.reason}")
     return Refitted(best.number, name, _rows_of(view))
@@ -63,24 +67,24 @@ def refit(
 
 def _rows_of(view: JobView) -> int:
     try:
-        found = MetricValues(view, [ROWS], {}).read(RunReader(view.store))
+        found = recorded_curve(RunReader(view.store), ROWS)
     except (NotARun, StoreError):  # the job was not recorded, or its model is there and only their number unknown
         return 0
-    return int(found[ROWS].last) if ROWS in found else 0
+    return int(found.last) if found else 0
 
 
-def _end_of(view: JobView, ensure: Callable[[], object], wait: Callable[[float], object]) -> JobState:
+def _end_of(
+    view: JobView, ensure: Callable[[], object], wait: Callable[[float], object], clock: Callable[[], float],
+    outage: Outage,
+) -> JobState:
     """Wait for the end of a job."""
-    ensure_at = 0.0
+    ensure_at = -math.inf
     while True:
-        try:
+        with outage.tolerated():
             state = view.refresh()
-        except StoreError:
-            pass  # unreachable: again at the next turn
-        else:
             if state.phase.is_over:
                 return state
-        if time.monotonic() >= ensure_at:
-            ensure_at = time.monotonic() + ENSURE_SECS
+        if clock() >= ensure_at:
+            ensure_at = clock() + ENSURE_SECS
             ensure()
         wait(_LOOK_SECS)

@@ -85,12 +85,13 @@ def _asha(trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, 
     """Asynchronous successive halving: at each rung, the best 1/factor of all trials that have reached it continue.
 
     Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020; the variant that stops instead of
-    pausing is that of Ray Tune.
+    pausing is that of Ray Tune. Ours also counts trials that have not reached the rung, if they were better before.
     """
     steps = sorted(trial.curve)
     before = steps[-2] if len(steps) > 1 else 0
-    rung = stopping.min_step * stopping.factor ** trial.origin.bracket
+    rung, part = stopping.min_step * stopping.factor ** trial.origin.bracket, 1
     while rung <= steps[-1]:
+        part *= stopping.factor
         if rung > before:  # reached with the latest report
             mine = objective.loss(trial.curve[steps[-1]])
             found = [objective.loss(value) for peer in peers()
@@ -100,8 +101,25 @@ def _asha(trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, 
             if better >= max(1, (len(found) + 1) // stopping.factor):
                 return (f"{objective.name} {_text(trial.curve[steps[-1]])} at step {steps[-1]}: rank {better + 1} of "
                         f"{len(found) + 1}, and the best 1/{stopping.factor} go on")
+            if reason := _overtaken(trial, peers(), objective, part):
+                return reason
         rung *= stopping.factor
     return ""
+
+
+def _overtaken(trial: Trial, peers: list[Trial], objective: Objective, part: int) -> str:
+    """Return why a trial should stop that is not among the best 1/part of all trials; "" if it may be.
+
+    Only trials that were better with fewer steps rank above it for sure. Without them, the first trials at a rung
+    would go on although later ones are better already.
+    """
+    step, best = max(trial.curve), min(map(objective.loss, trial.curve.values()))
+    better = sum(any(at < step and objective.loss(value) < best for at, value in peer.curve.items()) for peer in peers)
+    count = len(peers) + 1
+    if better < max(1, count / part):
+        return ""
+    return (f"the best {objective.name} up to step {step} is {_text(objective.loss(best))}: {better} of {count} trials "
+            f"were better with fewer steps, and the best 1/{part} go on")
 
 
 def _median(

@@ -9,7 +9,7 @@ from typing import Any
 
 from barograph.errors import BarographError, JobRefused, StudyExists, TuneError, UnknownStudy
 from barograph.jobs.home import JobsHome
-from barograph.jobs.submitting import problems_of
+from barograph.jobs.submitting import channels_of
 from barograph.jobs.typed_secrets import secret_problems
 from barograph.model.clock import ManualClock
 from barograph.provenance.secrets import Secrets
@@ -72,8 +72,7 @@ def create_study(plan: TrialPlan, space: Space, options: Mapping[str, Any], home
 def check_job(plan: TrialPlan, space: Space, home: JobsHome) -> None:
     """Raise `JobRefused` if trials cannot run: before their study is stored, and its name is taken."""
     spec = plan.job_spec(plan.job_names.format(number=0), space.values([0.5] * len(space)), names=space.names)
-    if problems := problems_of(spec, home, plan.url_of(spec.name)):
-        raise JobRefused("\n".join(problems))
+    channels_of(spec, home, plan.url_of(spec.name))
 
 
 def found_study(name: str, home: JobsHome) -> Study | None:

@@ -6,7 +6,6 @@ process can write a number, so a killed process loses nothing, and several proce
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 import os
@@ -21,21 +20,17 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.tune.about import about
 from barograph.tune.completion import reason_to_end
-from barograph.tune.confirmation import Confirmation, confirmation_from_json
+from barograph.tune.confirmation import Confirmation
 from barograph.tune.heritage import Heritage, heritage_of
-from barograph.tune.history import History
 from barograph.tune.live_values import Latest, LiveValues
 from barograph.tune.parameter import builtin
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import (
     Completion,
-    Objective,
     Stopping,
     StudySpec,
     check_same,
-    completion_from_json,
     default_stopping,
     objectives_from,
 )
@@ -44,7 +39,7 @@ from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.strategies.threads import one_thread
 from barograph.tune.study_events import event_log, event_name
-from barograph.tune.table import StudyTable
+from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
 
@@ -52,7 +47,7 @@ BY_USER = "requested by the user"
 """Why a study ended that a user stopped."""
 
 
-class Study:
+class Study(StudyState):
     """A search for the best values of parameters. Use `Study.create` or `Study.open`.
 
     Args:
@@ -61,6 +56,7 @@ class Study:
         live: Latest values of running trials; None: those of this process only.
         heritage: Trials of earlier studies to start from.
         clock: Clock.
+        url: Where it is stored; "" for a study in memory.
 
     Example:
         >>> study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="random", seed=1, trials=3)
@@ -72,27 +68,13 @@ class Study:
 
     def __init__(
         self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
-        clock: Clock | None = None, live: LiveValues | None = None,
+        clock: Clock | None = None, live: LiveValues | None = None, url: str = "",
     ) -> None:
-        self.spec, self.heritage = spec, heritage or Heritage()
-        self._log = log
-        self._clock = clock or SystemClock()
+        super().__init__(spec, heritage or Heritage(), clock or SystemClock())
+        self._log, self.url = log, url
         self._live = live or LiveValues(None, self._clock)
-        self._history = History(spec.space, spec.objectives)
-        for trial in self.heritage.trials:
-            self._history.inherit(trial)
         self._strategy: Strategy | None = None
-        self._given: list[Mapping[str, Any]] = list(self.heritage.given)
-        self._stopping: dict[int, tuple[str, Cause]] = {}
         self._averages = RunningAverages()
-        self._ended = ""
-        self._exhausted = False
-        self._confirmation: Confirmation | None = None
-        self._refitted: Refitted | None = None
-        self._secs = 0.0
-        self._mark = self._clock.monotonic()
-        self.events, self.damaged = 0, 0
-        """Number of events that were read, and of those that are damaged."""
 
     @classmethod
     def create(
@@ -159,7 +141,7 @@ class Study:
         except NotLeading:
             raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock))
+        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock), url=store.url)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -179,19 +161,9 @@ class Study:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
         first = events[0].data
         study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
-                    clock=clock, live=LiveValues(store, clock))
+                    clock=clock, live=LiveValues(store, clock), url=store.url)
         study._take(events[1:])
         return study
-
-    @property
-    def trials(self) -> Sequence[Trial]:
-        """All trials, by number."""
-        return self._history.trials
-
-    @property
-    def running(self) -> list[Trial]:
-        """Trials that have not ended: running ones, and those whose process was killed."""
-        return list(self._history.running.values())
 
     @property
     def following_event(self) -> str:
@@ -209,28 +181,21 @@ class Study:
             return {}
 
     @property
-    def space(self) -> Space:
-        """The search space."""
-        return self.spec.space
-
-    @property
-    def objective(self) -> Objective:
-        """The first objective."""
-        return self.spec.objectives[0]
-
-    @property
-    def secs(self) -> float:
-        """Time that processes have spent on the study, by a monotonic clock."""
-        return self._secs + self._clock.monotonic() - self._mark
-
-    @property
     def over(self) -> str:
         """Why no more trials are started; "" if there may be more."""
         if self._ended:
             return self._ended
-        found = reason_to_end(
-            self.trials, self._history.ended, self.objective, self.spec.completion, secs=self.secs)
-        return found or self._end_of_strategy
+        return self._reason_to_end(self.spec.completion) or self._end_of_strategy
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether it is over, and would go on with more trials or more time."""
+        return bool(self.over) and not (
+            self._ended or self._end_of_strategy
+            or self._reason_to_end(replace(self.spec.completion, trials=None, secs=None)))
+
+    def _reason_to_end(self, completion: Completion) -> str:
+        return reason_to_end(self.trials, self._history.ended, self.objective, completion, secs=self.secs)
 
     @property
     def was_stopped(self) -> bool:
@@ -245,51 +210,9 @@ class Study:
             return f"no improvement of {self.objective.name} is expected any more"
         return ""
 
-    @property
-    def best(self) -> Trial:
-        """The finished trial with the best value of the first objective; the earliest one if several are equal.
-
-        Raises:
-            TuneError: No trial has finished.
-        """
-        finished = [trial for trial in self.trials if trial.state is TrialState.FINISHED]
-        if not finished:
-            failed = [trial.reason for trial in self.trials if trial.state is TrialState.FAILED]
-            why = f" The last error: {failed[-1]}" if failed else ""
-            raise TuneError(f"No trial of the study has finished.{why}")
-        return min(finished, key=lambda trial: self.objective.loss(trial.value))
-
-    @property
-    def front(self) -> list[Trial]:
-        """The Pareto front: finished trials that no other beats in all objectives, sorted by the first objective."""
-        finished = [(self._losses(trial), trial) for trial in self.trials if trial.state is TrialState.FINISHED]
-        found: list[tuple[tuple[float, ...], Trial]] = []
-        # Whatever beats a trial in all objectives comes before it in this order.
-        for losses, trial in sorted(finished, key=lambda one: one[0]):
-            if not any(_dominates(other, losses) for other, _ in found):
-                found.append((losses, trial))
-        return [trial for _, trial in found]
-
     def show(self) -> Any:
         """Return the page of the study, for the last line of a notebook cell; see `barograph.notebook.show`."""
         return importlib.import_module("barograph.notebook").show(self)  # above this package
-
-    def table(self) -> StudyTable:
-        """Return all trials as a table."""
-        return StudyTable(self.spec, self.trials)
-
-    def about(self) -> list[str]:
-        """Return which strategies were used and why, what the seed does not guarantee, and which model was refitted."""
-        found = about(self.spec, self.heritage, self.trials)
-        if (refitted := self.refitted) is not None:
-            rows = f"all {refitted.rows:,} rows" if refitted.rows else "all rows"
-            found.append(f"The model of trial {refitted.trial} was refitted on {rows} ({refitted.job}).")
-        return found
-
-    @property
-    def confirmation(self) -> Confirmation | None:
-        """Whether the best trial is really better than the next, after repetitions with other seeds; None: unknown."""
-        return self._confirmation
 
     def confirm(self, confirmation: Confirmation) -> None:
         """Store the result of repetitions of the best trials.
@@ -299,12 +222,6 @@ class Study:
         """
         self._note("confirmed", lambda: plain(confirmation))
 
-    @property
-    def refitted(self) -> Refitted | None:
-        """The model of the best trial, trained on all rows; None if it was not, or another trial is better now."""
-        best = self._refitted and self.best
-        return self._refitted if best and self._refitted and best.number == self._refitted.trial else None
-
     def set_refitted(self, refitted: Refitted) -> None:
         """Store that a model was trained on all rows.
 
@@ -312,6 +229,14 @@ class Study:
             StoreError: The store is unreachable.
         """
         self._note("refitted", lambda: asdict(refitted))
+
+    def set_refit_failed(self, reason: str) -> None:
+        """Store why the best trial could not be trained on all rows, until the study is extended.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        self._note("refit-failed", lambda: {"trial": self.best.number, "reason": reason})
 
     def refresh(self) -> None:
         """Read the events of other processes."""
@@ -472,20 +397,12 @@ class Study:
 
     def _proposal(self, number: int) -> Proposal | None:
         if self._given:
-            return Proposal(dict(self._given[0]), Origin("given"))
+            given = self._given[0]
+            return Proposal(dict(given), Origin("parent" if given in self.heritage.given else "given"))
         if self._strategy is None:
             self._strategy = strategy_of(self.spec)
         with one_thread():
             return self._strategy.propose(self._history, number)
-
-    def _trial(self, trial: Trial | int) -> Trial:
-        number = trial if isinstance(trial, int) else trial.number
-        if not 0 <= number < len(self.trials):
-            raise TuneError(f"The study has no trial {number}; it has {len(self.trials)}.")
-        return self.trials[number]
-
-    def _losses(self, trial: Trial) -> tuple[float, ...]:
-        return tuple(one.loss(value) for one, value in zip(self.spec.objectives, trial.values, strict=True))
 
     def _note(self, kind: str, data: Callable[[], dict[str, Any] | None]) -> bool:
         """Write an event and let it take effect; return False if `data` finds nothing to write.
@@ -506,72 +423,5 @@ class Study:
             return True
         return False
 
-    def _take(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self._take_one(event)
-
-    def _take_one(self, event: Event) -> None:
-        data = event.data
-        self.events += 1
-        if event.kind == DAMAGED:
-            self.damaged += 1
-            return
-        if (secs := float(data.get("secs", 0.0))) > self._secs:
-            self._secs, self._mark = secs, self._clock.monotonic()
-        match event.kind:
-            case "asked":
-                self._fill(int(data["number"]))
-                self._given = self._given[int(data["given"]):]
-                self._history.add(Trial(
-                    int(data["number"]), data["parameters"], _origin(data["origin"]), job=data["job"],
-                    started_unix=event.time_unix, beside=len(self._history.running)))
-            case "told":
-                self._fill(int(data["number"]) + 1)
-                trial = self.trials[int(data["number"])]
-                if trial.state.is_over:
-                    return
-                trial.state, trial.reason = TrialState(data["state"]), data["reason"]
-                trial.cause = Cause(data["cause"]) if data["cause"] else None
-                trial.values = tuple(map(float, data["values"]))
-                trial.curve = {int(step): float(value) for step, value in data["curve"]}
-                trial.cost, trial.ended_unix = float(data["cost"]), event.time_unix
-                self._stopping.pop(trial.number, None)
-                self._history.end(trial)
-            case "stopping":
-                self._stopping[int(data["number"])] = data["reason"], Cause(data["cause"])
-            case "given":
-                self._given.append(data["parameters"])
-            case "confirmed":
-                self._confirmation = confirmation_from_json(data)
-            case "refitted":
-                self._refitted = Refitted(int(data["trial"]), str(data["job"]), int(data["rows"]))
-            case "ended":
-                self._ended = data["reason"]
-            case "extended":
-                self._ended, self._exhausted = "", False
-                self.spec = replace(self.spec, completion=completion_from_json(data["completion"]))
-
-    def _fill(self, count: int) -> None:
-        """Add trials whose events are damaged, so that the numbers of the others stay."""
-        while len(self.trials) < count:
-            self._history.add(Trial(len(self.trials), {}, Origin("lost"), TrialState.FAILED,
-                                    reason="the record of its parameters is damaged"))
-
-
 def _store(where: str | os.PathLike[str] | Store) -> Store:
     return store_from_url(where) if isinstance(where, str | os.PathLike) else where
-
-
-def _origin(data: Mapping[str, Any]) -> Origin:
-    origin = Origin(**data)
-    return origin if origin.scores else _shared(origin.proposer, origin.why, origin.bracket)
-
-
-@functools.lru_cache
-def _shared(proposer: str, why: str, bracket: int) -> Origin:
-    """Return one object for the many trials of equal origin."""
-    return Origin(proposer, why, bracket=bracket)
-
-
-def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(mine <= its for mine, its in zip(one, other, strict=True))

@@ -42,7 +42,7 @@ class Origin:
 
     Attributes:
         proposer: What proposed them: "start" (fills the space evenly), "gp", "tpe", "cma-es", "random", "grid",
-            "given" (by the user), "import".
+            "given" (by the user), "parent" (an earlier study), "import".
         why: Why this one, one sentence; "" if there was no choice.
         scores: Name of each model to how good it expected the trial to be; lower is better.
         bracket: Bracket of Hyperband; 0: the one that stops earliest.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob
+from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob, closest
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
 from barograph.jobs.job_report import JobView
@@ -19,7 +20,7 @@ from barograph.runs.reading.metrics import metrics_in
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.tune.hopeless import reason_to_give_up
-from barograph.tune.metric_values import MetricCurve, MetricValues
+from barograph.tune.metric_values import MetricCurve, MetricValues, printed_names
 from barograph.tune.packing import cores_used
 from barograph.tune.parameter import Value
 from barograph.tune.study import Study
@@ -42,6 +43,7 @@ class TrialProgress:
         reports: Values of the objective so far.
         value: The latest one; NaN if none.
         problem: What is wrong with its running job, such as a full disk; "" if nothing is.
+        waits: Why its job has not started, such as a lost cluster; "" if it has, or if that is not known.
     """
 
     doing: str
@@ -49,6 +51,7 @@ class TrialProgress:
     reports: int
     value: float
     problem: str = ""
+    waits: str = ""
 
 
 class TrialJob:
@@ -114,7 +117,8 @@ class TrialJob:
                 self._study.report(self.trial, number, value)
         reports, latest = points[-1] if points else (0, math.nan)
         self.progress = TrialProgress(report.doing or str(report.phase), report.step, reports, latest,
-                                      report.reason if report.doing and not report.is_over else "")
+                                      report.reason if report.doing and not report.is_over else "",
+                                      report.reason if report.phase is Phase.QUEUED else "")
         if report.phase is Phase.STOPPED and not self._study.should_stop(self.trial):
             self._study.stop(self.trial, report.reason or "The job was stopped.", cause=Cause.USER)
         elif not report.is_over and self._study.spec.stopping.findings and not self._study.should_stop(self.trial):
@@ -171,12 +175,16 @@ class TrialJob:
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
+        known, meant = recorded_names(self._run), ""
+        with contextlib.suppress(StoreError):
+            # It may have been printed in a way that is not read, or twice in a line.
+            if near := closest(name, {*known, *printed_names(self._view)} - {name}):
+                meant = f' Did you mean "{near}"?'
         hint = f"The output has no line with one value of it, like '{name}: 0.5'. Else pass --metric '{name}=REGEX'"
-        known = recorded_names(self._run)
         if not known:
-            return f"{name} was never reported: the run recorded no metric. {hint}"
+            return f"{name} was never reported.{meant} The run recorded no metric. {hint}"
         more = f" and {len(known) - _SHOWN_METRICS} more" if len(known) > _SHOWN_METRICS else ""
-        return f"{name} was never reported. The run recorded: {', '.join(known[:_SHOWN_METRICS])}{more}. {hint}"
+        return f"{name} was never reported.{meant} The run recorded: {', '.join(known[:_SHOWN_METRICS])}{more}. {hint}"
 
 
 def recorded_names(run: RunReader | None) -> list[str]:

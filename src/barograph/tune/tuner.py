@@ -12,16 +12,16 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.submitting import submit
 from barograph.store.urls import store_from_url
+from barograph.tune.outage import PASSING, Outage
 from barograph.tune.packing import Packing
-from barograph.tune.study import Study
-from barograph.tune.trial import Trial
-from barograph.tune.trial_job import Submit, TrialJob, runs, without_values
+from barograph.tune.study import BY_USER, Study
+from barograph.tune.trial import Cause, Trial
+from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
 from barograph.tune.trial_plan import TrialPlan
 
 _LOOK_SECS = 0.5
 _SUBMISSION_SECS = 60.0
 """Longest time from the first object of a job in its store to its record in the directory of jobs."""
-_OUTAGE_SECS = 600.0
 
 
 class Tuner:
@@ -44,11 +44,16 @@ class Tuner:
         self.jobs: dict[int, TrialJob] = {}
         self._home, self._submit, self._ensure, self._clock = home or JobsHome(), submit, ensure, clock
         self._ensure_at = -math.inf
-        self.outage, self._outage_since = "", 0.0
-        """Why the store of the study is unreachable now, and since when."""
+        self._outage = Outage(clock)
+        self._kept_waiting: JobRefused | StoreError | None = None
         self._packing = Packing(plan.spec.cpus)
         self._refused = ""
         self._taken_since: dict[int, float] = {}
+
+    @property
+    def outage(self) -> str:
+        """Why a store or the cluster takes nothing now; "" if nothing failed."""
+        return self._outage.reason
 
     def turn(self) -> bool:
         """Do everything that is due; return whether the study continues.
@@ -56,6 +61,7 @@ class Tuner:
         Raises:
             JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
         """
+        self._kept_waiting = None
         self.study.refresh()
         for trial in self.study.running:
             if trial.number not in self.jobs:
@@ -64,7 +70,8 @@ class Tuner:
             if job.turn():
                 self._packing.add(job.cores)
                 del self.jobs[number]
-        while self._goes_on < self.plan.parallel and (new := self.study.ask(job=self.plan.job_names)):
+        while not self._kept_waiting and self._goes_on < self.plan.parallel and (
+                new := self.study.ask(job=self.plan.job_names)):
             self._start(new)
         if self._goes_on and self._clock() >= self._ensure_at:  # otherwise trials wait for ever for a killed controller
             self._ensure_at = self._clock() + ENSURE_SECS
@@ -87,7 +94,8 @@ class Tuner:
 
         Raises:
             JobRefused: As `turn`.
-            StoreError: The store of the study rejects an event, or was unreachable for ten minutes.
+            ClusterUnavailable: The cluster was unreachable for ten minutes.
+            StoreError: The store of the study rejects an event, or a store was unreachable or full for ten minutes.
         """
         while self._turn_if_reachable():
             if seen:
@@ -97,23 +105,26 @@ class Tuner:
             seen(self)
 
     def _turn_if_reachable(self) -> bool:
-        try:
+        # The next turn reads first what has been written, so an event whose response was lost counts once.
+        goes_on = True
+        with self._outage.tolerated():
             goes_on = self.turn()
-        except StoreUnavailable as error:
-            # The next turn reads first what has been written, so an event whose response was lost counts once.
-            self._outage_since = self._clock() if not self.outage else self._outage_since
-            self.outage = str(error)
-            if self._clock() - self._outage_since >= _OUTAGE_SECS:
-                raise
-            return True
-        self.outage = ""
+            if self._kept_waiting:
+                raise self._kept_waiting
         return goes_on
 
     def _start(self, trial: Trial) -> None:
         try:
+            if (self.study.was_stopped or self._kept_waiting) and adopted(self._home, trial.job) is None:
+                if self.study.was_stopped and not self._may_be_submitted(trial):
+                    self.study.stop(trial, BY_USER, cause=Cause.USER)
+                    self.study.tell(trial)
+                return  # after one failed start, which may take a minute, others would only fail too
             cpus = self._packing.cpus if self.plan.packs else None
             self.jobs[trial.number] = TrialJob(self.study, trial, self.plan, self._home, submit=self._submit, cpus=cpus)
             self._refused = ""
+        except PASSING as error:
+            self._kept_waiting = error  # again at the next turn: this is not the fault of the trial
         except JobRefused as error:
             if self._may_be_submitted(trial):
                 return
@@ -125,8 +136,6 @@ class Tuner:
             if trial.number == 0:
                 self.study.end("its first job was rejected")
                 raise
-        except StoreUnavailable:
-            return  # again at the next turn
         except StoreError as error:
             self.study.tell(trial, failed=f"its store rejects the job: {error}")
         except RunError as error:

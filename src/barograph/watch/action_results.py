@@ -16,7 +16,7 @@ from barograph.watch.notices import Event, Notice
 LOOK_SECS = 0.5
 """Minimum time between two reads of the results; each is a request to the store."""
 
-_UNREADABLE = "What the training answers cannot be read"
+_UNREADABLE = "Responses of the training cannot be read"
 
 
 class ActionResults:

@@ -62,7 +62,7 @@ class Announcer:
             try:
                 notifier.notify(notice)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party notifiers may raise anything
-                failed.append(f"{type(notifier).__name__} could not tell: {type(error).__name__}: {error}")
+                failed.append(f"{type(notifier).__name__} failed: {type(error).__name__}: {error}")
         if self._queue is not None:
             self._queue.take(notice)
         for text in failed:

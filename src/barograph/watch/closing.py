@@ -10,7 +10,6 @@ from barograph.model.capsule import ANOTHER_WORKER
 from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
-from barograph.queries.titles import rule_in_words
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
 from barograph.runs.state.control import STOP
 from barograph.watch.figures import count
@@ -86,7 +85,7 @@ def _problem(problem: Problem, width: int | None, *, brief: bool = False, conseq
         if kind is Part.REMEDY or (kind is Part.EVIDENCE and not brief):
             lines += wrapped(_LABEL_OF_NONE, text, width)
         elif kind is Part.CONSEQUENCES and consequences and not brief:
-            lines.append(_consequences([rule_in_words(rule) for rule in problem.consequences], width))
+            lines.append(_consequences(problem.leads_to, width))
     return lines
 
 
@@ -108,33 +107,47 @@ def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
         fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
         return [*_filled(summary.verdict, width), *fix]
-    recorded = recorded_line(summary)
+    recorded = recorded_lines(summary)
     if problems := summary.problems:
-        return _filled(f"{count(len(problems), 'problem')} found; {recorded}", width)
-    # For steps that cannot be read, no rule knows which records are missing.
-    unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
-    verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
-    return [*_filled(recorded, width), *wrapped("  ", verdict, width)]
+        found = f"{count(len(problems), 'problem')} found"
+        return _first_that_fits("barograph: ", [f"{found}; {text}" for text in recorded], width)
+    # For steps that cannot be read, no rule knows which records are missing; a script without training needs none.
+    mute = summary.logged or (summary.incidents and not summary.steps)
+    unjudged = "" if mute else not_evaluated_line(summary.not_evaluated)
+    verdict = summary.verdict
+    if not summary.held:
+        verdict = verdict.partition(f" {OF_TENSORS}")[0]  # the first line has the number
+    verdicts = [f"{verdict} {unjudged} {rules}." for rules in (_RULES, "(show --rules)")] if unjudged else [verdict]
+    return [*_first_that_fits("barograph: ", recorded, width), *_first_that_fits("  ", verdicts, width)]
 
 
 def _filled(text: str, width: int | None) -> list[str]:
     return wrapped("barograph: ", text, width, below=2)
 
 
-def recorded_line(summary: RunSummary) -> str:
-    """Return the numbers of recorded steps and evaluations, and the cost compared with the budget."""
+def _first_that_fits(first: str, texts: Sequence[str], width: int | None) -> list[str]:
+    """Return the first text that fits in one line of the terminal; if none does, the last, wrapped."""
+    wraps = [wrapped(first, text, width, below=2) for text in texts]
+    return next((lines for lines in wraps if len(lines) == 1), wraps[-1])
+
+
+def recorded_lines(summary: RunSummary) -> list[str]:
+    """Return the numbers of recorded steps and evaluations and the cost compared with the budget, in full to brief."""
     made, seen = steps_made_and_seen(summary.workers)
     made, seen = (max(number, *(getattr(item, name) for item in summary.workers), 0) if summary.workers else 0
                   for number, name in ((made, "steps"), (seen, "steps_seen")))
-    tensors = "tensors at each" if seen == made else f"tensors at {seen:,}"
+    tensors = f" (tensors at {'each' if seen == made else f'{seen:,}'})" if made else ""
     lasts = [item.last for item in summary.workers if item.last is not None]
     evaluations = max((last.coverage.evaluations for last in lasts), default=0)
-    parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
+    steps = f"{count(made, 'step')}{tensors}"
+    recorded = f"{steps}, {count(evaluations, 'evaluation')}"
     costliest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     # A run that another tool recorded has no such times.
-    if costliest is not None and costliest.train_secs > 0:
-        parts.append(recording_cost(costliest))
-    return "; ".join(parts)
+    if costliest is None or costliest.train_secs <= 0:
+        return [recorded]
+    brief = recorded if evaluations else steps
+    return [f"{recorded}; {recording_cost(costliest)}", f"{brief}; {recording_cost(costliest, brief=True)}",
+            f"{brief}; {recording_cost(costliest, brief=True, budget=False)}"]
 
 
 def _beside(summary: RunSummary, command: str, width: int | None, *, actions: int) -> Iterable[str]:
@@ -150,16 +163,11 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     entries += _with_more("done", [str(item) for item in summary.actions if not item.came_too_late], most=actions)
     entries += _with_more("not done", [*(str(item) for item in summary.actions if item.came_too_late),
                                        *(text for _, text in summary.would_have)], most=1)
-    # The line of the action already contains it.
-    stopped = {item.worker for item in summary.actions if item.action == STOP and item.done}
-    ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
-             for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
-             if item.word != EndState.FINISHED.value
-             and not (item.word == EndState.STOPPED.value and item.name in stopped)]
-    entries += _with_more("state", ended, most=1)
+    entries += _with_more("state", _endings(summary), most=1)
     if summary.problems:
         entries += _with_more("not seen", [text for text in summary.unseen if not text.startswith(OF_TENSORS)], most=1)
-        if line := not_evaluated_line(summary.not_evaluated):
+        may_judge = any(item.last is None or item.steps for item in summary.workers)
+        if may_judge and (line := not_evaluated_line(summary.not_evaluated)):
             entries.append(("rules", f"{line} {_RULES}"))
     # The last one contains the result.
     entries += _with_more("warning", summary.warnings[::-1], most=1)
@@ -170,6 +178,20 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     for label, text in entries:
         # Users copy commands, so they are not wrapped.
         yield from wrapped(_labeled(label), shown(text), None if place in text else width)
+
+
+def _endings(summary: RunSummary) -> list[str]:
+    """Return how workers ended that did not finish, without what the lines of a problem or action already contain."""
+    stopped = {item.worker for item in summary.actions if item.action == STOP and item.done}
+    endings = []
+    for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER)):
+        is_said = summary.is_said(item.reason)
+        if item.word == EndState.FINISHED.value or (item.word == EndState.STOPPED.value and item.name in stopped):
+            continue
+        if not is_said or len(summary.workers) > 1:
+            why = f" ({item.reason})" if item.reason and not is_said else ""
+            endings.append(f"{item.name} {item.word}{why} after {count(item.steps, 'step')}")
+    return endings
 
 
 def _with_more(label: str, texts: Sequence[str], *, most: int) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ def figure(value: float | None) -> str:
 
     Example:
         >>> figure(0.000123456), figure(1344.0), figure(1344.5), figure(math.nan), figure(None)
-        ('0.000123', '1344', '1.34e3', 'nan', '')
+        ('0.000123', '1344', '1,340', 'nan', '')
     """
     if value is None:
         return ""

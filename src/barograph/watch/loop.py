@@ -65,7 +65,7 @@ class Watcher:
         store: Store of the run.
         rules: The rules; each may occur once.
         notifiers: Get each finding that opens or closes, and each problem.
-        post: Notifies external recipients while the watching continues; its pending messages are part of the watcher's
+        queue: Notifies external recipients while the watching continues; its pending messages are part of the watcher's
             state.
         actions: Requested once a finding opened, if it is still open and the run continues. For a run that has ended,
             the watcher reports what they would have done.
@@ -91,7 +91,7 @@ class Watcher:
         rules: Iterable[Rule],
         *,
         notifiers: Iterable[Notifier] = (),
-        post: NotifierQueue | None = None,
+        queue: NotifierQueue | None = None,
         actions: Iterable[Action] = (),
         dry: bool = False,
         expected: Iterable[Selection] = (),
@@ -104,7 +104,7 @@ class Watcher:
         self._store = store
         self._clock = clock or SystemClock()
         self._record = record
-        self._announcer = Announcer(notifiers, post)
+        self._announcer = Announcer(notifiers, queue)
         self._executors = ExecutorGroup(rules, executors, self._clock)
         self._items = StepItems(store, self.rules, expected, open_run, self._announcer, self._clock)
         self._queue = ActionQueue(store, actions, self._announcer, record=record, dry=dry)

@@ -54,7 +54,7 @@ class _Group:
         attempt: Number of the attempt.
         number: Number of its last step; -1: none yet.
         time_unix: Time of that step by its own clock; without a step, the start of the attempt.
-        told_secs: Silence or waiting reported since; 0: none.
+        reported_secs: Silence or waiting reported since; 0: none.
         dropped: Number of dropped steps reported.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -24,10 +24,12 @@ class TerminalNotifier:
         console: Target; None: standard error. A console over a `LastingStream`, such as the default, discards output
             after its reader is gone, and the watching continues.
         name: Name of the run, to precede each problem; "": none.
+        without: Codes of rules whose findings are not written.
     """
 
-    def __init__(self, console: Console | None = None, *, name: str = "") -> None:
+    def __init__(self, console: Console | None = None, *, name: str = "", without: Collection[str] = ()) -> None:
         self._name = name
+        self._without = without
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
         self._findings: dict[str, Finding] = {}
         self.found: Callable[[], Sequence[Problem]] = lambda: problems_of(self._findings.values())
@@ -43,6 +45,8 @@ class TerminalNotifier:
             self._print(text_of(notice))
             return
         self._findings[finding.id] = finding
+        if finding.code in self._without:
+            return
         problem = next(item for item in self.found() if any(one.id == finding.id for one in item.findings))
         if notice.event is Event.CLOSED:
             if problem.state is FindingState.CLOSED and problem.title not in self._gone:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from barograph.capture.price import SHORT_SECS
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
-from barograph.model.manifest import Cost
+from barograph.model.manifest import SHORT_SECS, Cost
 from barograph.model.one_line import shown as shown
 from barograph.queries.causes import causes_in_order
-from barograph.queries.problems import Problem
+from barograph.queries.problems import KNOWN, Problem
+from barograph.queries.titles import cause_in_words
 from barograph.queries.wording import after_colon, evidence_text, since, when, where
 from barograph.watch.figures import duration, share
 
@@ -31,7 +31,7 @@ CAUSES_SHOWN = 3
 """Causes printed per finding."""
 
 
-def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list[Text]:
+def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = (), problem: str = "") -> list[Text]:
     """Return a finding as lines: message, evidence and, while it is open, causes and remedy.
 
     The first line has everything that matters, so that grep shows it.
@@ -39,6 +39,7 @@ def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list
     Args:
         finding: The finding.
         diagnosis: Diagnosis of the run; determines the order of the causes.
+        problem: Title of the problem that it belongs to, to print instead of its own remedy: a consequence has another.
     """
     gone = finding.state is FindingState.CLOSED
     head = Text.assemble(
@@ -49,16 +50,19 @@ def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list
     for item in finding.evidence[:EVIDENCE_SHOWN]:
         lines.append(Text(f"· {shown(evidence_text(item, finding.message))}", "dim"))
     if not gone:
-        lines += _what_to_do(finding, diagnosis)
+        lines += _what_to_do(finding, diagnosis, problem)
     return lines
 
 
-def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion]) -> list[Text]:
-    causes = causes_in_order(finding, diagnosis)
+def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion], problem: str) -> list[Text]:
+    # Usual suspects are no diagnosis.
+    causes = [cause for cause in causes_in_order(finding, diagnosis) if cause.weight > KNOWN]
     lines = [Text.assemble(("why it matters: ", "bold"), shown(finding.why))] if finding.why else []
     for place, cause in enumerate(causes[:CAUSES_SHOWN]):
-        why = shown(after_colon(cause.why, finding.message))
-        lines.append(Text.assemble(("likely: " if place == 0 else "or: ", "bold"), shown(cause.cause), why))
+        named = shown(f"{cause_in_words(cause.cause)}{after_colon(cause.why, finding.message)}")
+        lines.append(Text.assemble(("likely: " if place == 0 else "or: ", "bold"), named))
+    if problem:
+        return [*lines, Text.assemble(("problem: ", "bold"), shown(problem))]
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     return [*lines, Text.assemble(("fix: ", "bold"), shown(remedy))]
 
@@ -72,8 +76,13 @@ def problem_head(problem: Problem) -> Text:
     )
 
 
-def recording_cost(cost: Cost) -> str:
+def recording_cost(cost: Cost, *, brief: bool = False, budget: bool = True) -> str:
     """Return what recording cost, beside its budget; no percentage of a run that is too short for one.
+
+    Args:
+        cost: The cost.
+        brief: In few words: without what the budget means for short runs.
+        budget: Whether to name the budget, or the duration of a run that is too short for one.
 
     Example:
         >>> from barograph.model.manifest import Cost
@@ -83,18 +92,19 @@ def recording_cost(cost: Cost) -> str:
         'recording cost 1.5% (budget 1%; runs of less than 120 s may exceed it)'
         >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3, budget=0.01))
         'recording took 300 ms of 2.3 s (the budget of 1% is for longer runs)'
-        >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3))
-        'recording took 300 ms of 2.3 s'
+        >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3, budget=0.01), brief=True)
+        'cost 300 ms of 2.3 s'
     """
-    limited = not math.isnan(cost.budget)
+    limited = budget and not math.isnan(cost.budget)
+    limit = f"{100 * cost.budget:g}%"
     if cost.too_short:
-        took = f"recording took {duration(cost.capture_secs)} of {duration(cost.train_secs)}"
-        return f"{took} (the budget of {100 * cost.budget:g}% is for longer runs)" if limited else took
-    if not limited:
-        return f"recording cost {share(cost.share)}"
-    exceeds = cost.share > cost.budget and cost.bare_secs < SHORT_SECS
+        took = duration(cost.capture_secs) + (f" of {duration(cost.train_secs)}" if budget else "")
+        if brief:
+            return f"cost {took}"
+        return f"recording took {took}" + (f" (the budget of {limit} is for longer runs)" if limited else "")
+    exceeds = not brief and cost.share > cost.budget and cost.may_exceed
     why = f"; runs of less than {SHORT_SECS:g} s may exceed it" if exceeds else ""
-    return f"recording cost {share(cost.share)} (budget {100 * cost.budget:g}%{why})"
+    return f"{'' if brief else 'recording '}cost {share(cost.share)}" + (f" (budget {limit}{why})" if limited else "")
 
 
 def gone_line(finding: Finding) -> Text:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barograph.errors import CatalogUnavailable, ObjectNotFound, UnknownItem, UnknownName
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
@@ -10,7 +12,8 @@ from barograph.model.clock import Clock
 from barograph.runs.format.layout import MANIFEST
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.web.indexing import Indexes
+from barograph.web.in_flight import InFlight
+from barograph.web.indexing import PATIENCE_SECS, Indexes
 from barograph.web.places import Places
 
 
@@ -20,15 +23,19 @@ class Catalogs:
     Args:
         places: The roots.
         clock: Decides when.
-        patience_secs: Longest wait of a request; None: as `Indexes`.
+        patience_secs, in_flight, before_records: As for `Indexes`.
 
     Attributes:
         indexes: The catalogs and the progress of their updates.
     """
 
-    def __init__(self, places: Places, clock: Clock | None = None, *, patience_secs: float | None = None) -> None:
+    def __init__(
+        self, places: Places, clock: Clock | None = None, *, patience_secs: float = PATIENCE_SECS,
+        in_flight: InFlight | None = None, before_records: Callable[[], object] = lambda: None,
+    ) -> None:
         self._places = places
-        self.indexes = Indexes(clock) if patience_secs is None else Indexes(clock, patience_secs=patience_secs)
+        self.indexes = Indexes(clock, patience_secs=patience_secs, in_flight=in_flight,
+                               before_records=before_records)
 
     def at(self, number: int) -> Catalog:
         """Return the updated catalog of a root; without the update if that takes long.

@@ -25,7 +25,7 @@ from barograph.queries.recorded import recorded_steps
 from barograph.queries.recording_cost import recording_cost
 from barograph.queries.step_record import saved_steps, step_record
 from barograph.queries.tensor_history import LIMITS, exponent_map, keys_of_layer, units_at
-from barograph.queries.trace import data_sets
+from barograph.queries.trace import data_sets, seen_name, seen_sample
 from barograph.runs.reading.reader import RunReader
 from barograph.web.answers import encoded, encoded_answer, json_answer, number_in
 from barograph.web.embedding import embedded
@@ -36,6 +36,7 @@ MOST_LINES = 64
 """Maximum number of lines of a run in one answer."""
 
 MOST_RUNS = 200
+_MOST_BATCHES, _MOST_ROWS = 500, 20
 GONE = 499
 """Status for a client that has gone, as other servers log it."""
 
@@ -117,6 +118,18 @@ def trace(reader: RunReader, request: Request) -> Any:
     return {"data_sets": data_sets(found).to_json(), "dropped_batches": found.dropped_batches}
 
 
+def uses(reader: RunReader, request: Request) -> Any:
+    """Batches that contained a sample: its index, or its name, the end of the name, or a pattern."""
+    found, sample = reader.once("trace", reader.trace), request.query_params.get("sample", "").strip()
+    seen = seen_sample(found, sample)
+    if seen.is_name:
+        seen = seen_name(found, sample)
+    return {"count": len(seen.batches), "batches": plain(
+        [{"step": item.batch.step, "pass": item.batch.pass_number, "loader": item.batch.loader,
+          "samples": [item.batch.samples[row] for row in item.rows[:_MOST_ROWS]]}
+         for item in seen.batches[:_MOST_BATCHES]])}
+
+
 def cost(reader: RunReader, request: Request) -> Any:
     """Cost of recording, and its budget."""
     return recording_cost(reader).to_json()
@@ -124,7 +137,7 @@ def cost(reader: RunReader, request: Request) -> Any:
 
 QUESTIONS: Mapping[str, Callable[[RunReader, Request], Any]] = {
     item.__name__: item
-    for item in (lines, charts, names, recorded, cells, tensors, everything, saved, exhibits, trace, cost)
+    for item in (lines, charts, names, recorded, cells, tensors, everything, saved, exhibits, trace, uses, cost)
 }
 """Questions about runs, by the last part of their URL."""
 

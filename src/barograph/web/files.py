@@ -37,7 +37,8 @@ def file_routes(places: Places, catalogs: Catalogs) -> list[BaseRoute]:
     def files(request: Request) -> Response:
         catalog, item = catalogs.run(request.query_params.get("run", ""))
         return json_answer(request, [
-            {"role": role, "name": link.name, "uri": link.uri, "size_bytes": max(0, link.size_bytes) or None,
+            {"role": role, "name": link.name, "uri": link.uri,
+             "size_bytes": link.size_bytes if link.size_bytes >= 0 else None,
              "media_type": link.media_type, "digest": link.digest,
              "kept": _Bytes.of(places, catalog, item, link) is not None}
             for role, links in (("output", item.outputs), ("input", item.inputs)) for link in links])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,14 +14,18 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.handle import catalog_at
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.one_line import shown
+from barograph.web.in_flight import InFlight
 from barograph.web.places import Root
 
+_LOG = logging.getLogger(__name__)
 _FRESH_SECS = 2.0
 _SHARE = 10
 """Indexing takes at most one part in this many of the time."""
 _FEW = 300
 """A request waits until this many runs are indexed; of more, it shows how far it is."""
-_PATIENCE_SECS = 10.0
+PATIENCE_SECS = 10.0
+_GIVE_WAY_SECS = 0.1
+"""Longest wait for requests before each run: where somebody always asks, indexing still goes on."""
 _PAGE_FIRST_SECS = 1.5
 """Pause before a catalog with more runs is brought up to date for the first time: it would slow down the first page."""
 _MOST_PROBLEMS = 20
@@ -54,6 +59,7 @@ class _State:
     total: int = 0
     is_complete: bool = False
     is_busy: bool = False
+    waiting: int = 0
     due_at: float = float("-inf")
     soonest_at: float = float("-inf")
     failure: BarographError | None = None
@@ -67,15 +73,19 @@ class Indexes:
     Args:
         clock: Decides when.
         patience_secs: Longest wait of a request.
+        in_flight: Requests, which indexing lets go first.
         pause: Sleeps for some seconds.
+        before_records: Called before records of runs are read, from several threads.
     """
 
     def __init__(
-        self, clock: Clock | None = None, *, patience_secs: float = _PATIENCE_SECS,
-        pause: Callable[[float], object] = time.sleep,
+        self, clock: Clock | None = None, *, patience_secs: float = PATIENCE_SECS,
+        in_flight: InFlight | None = None, pause: Callable[[float], object] = time.sleep,
+        before_records: Callable[[], object] = lambda: None,
     ) -> None:
+        self.before_records = before_records
         self._clock, self._pause = clock or SystemClock(), pause
-        self._patience_secs = patience_secs
+        self._patience_secs, self._in_flight = patience_secs, in_flight or InFlight()
         self._states: dict[int, _State] = {}
         self._lock = threading.Lock()
 
@@ -126,8 +136,15 @@ class Indexes:
         threading.Thread(target=self._update, args=(state, root), daemon=True, name="barograph-index").start()
 
     def _wait(self, state: _State) -> None:
+        state.waiting += 1
         state.changed.wait_for(lambda: not state.is_busy or (
             state.catalog is not None and max(state.runs, state.total) > _FEW), self._patience_secs)
+        state.waiting -= 1
+
+    def _give_way(self, state: _State) -> None:
+        """Let requests go first, except those that wait for this update."""
+        if not state.waiting:
+            self._in_flight.wait(_GIVE_WAY_SECS)
 
     def _update(self, state: _State, root: Root) -> None:
         begin = self._clock.monotonic()
@@ -138,8 +155,11 @@ class Indexes:
         except BarographError as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - a defect; nobody else would see it in this thread
-            failure = CatalogUnavailable(f"Indexing the runs failed: {error!r}.")
-            failure.__cause__ = error
+            # Without its message, as in `app`.
+            failure = CatalogUnavailable(
+                f"The studio could not index the runs: {type(error).__name__}. Its output has the details.")
+            if str(failure) != str(state.failure):  # not at each of the next attempts, a few seconds apart
+                _LOG.error("Indexing the runs below %s failed.", root.place, exc_info=error)
         end = self._clock.monotonic()
         with state.changed:
             state.is_busy, state.failure, state.damage = False, failure, damage
@@ -154,7 +174,9 @@ class Indexes:
         self._note(state, catalog)
         if state.runs > _FEW and not state.is_complete:
             self._pause(_PAGE_FIRST_SECS)
-        damage = [shown(line) for line in catalog.feed(progress=self._progress_of(state)).damage]
+        fed = catalog.feed(progress=self._progress_of(state), give_way=lambda: self._give_way(state),
+                           before_records=self.before_records)
+        damage = [shown(line) for line in fed.damage]
         self._note(state, catalog)
         return damage
 

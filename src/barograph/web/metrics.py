@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from barograph.errors import CatalogError, StoreError
 from barograph.experiments.labels import counts_of_runs
 from barograph.web.catalogs import Catalogs
+from barograph.web.in_flight import InFlight
 from barograph.web.places import Places
 
 _SECS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
@@ -62,11 +63,14 @@ class Counting:
     Args:
         app: The application.
         metrics: Where they are counted.
-        routes: Paths that are counted separately; all others are counted as one.
+        in_flight: Where they are counted as long as they last.
+        is_route: Returns whether a path is counted separately; all others are counted as one.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: Collection[str]) -> None:
-        self._app, self._metrics, self._routes = app, metrics, frozenset(routes)
+    def __init__(
+        self, app: ASGIApp, *, metrics: Metrics, in_flight: InFlight, is_route: Callable[[str], bool]
+    ) -> None:
+        self._app, self._metrics, self._in_flight, self._is_route = app, metrics, in_flight, is_route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,10 +85,11 @@ class Counting:
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            with self._in_flight.one():
+                await self._app(scope, receive, sending)
         finally:
             # A label for each path that somebody invents would fill the memory.
-            route = scope["path"] if scope["path"] in self._routes else "other"
+            route = scope["path"] if self._is_route(scope["path"]) else "other"
             self._metrics.answered(route, status, self._metrics.now() - began)
 
 

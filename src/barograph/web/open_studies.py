@@ -207,10 +207,11 @@ def _below(root: Root) -> Iterator[str]:
     top = store.level()
     if EVENTS in store.level(last).folders:
         yield str(root.number)
-    for folder in store.level(FOLDER).folders:
-        yield f"{root.number}/{folder}"
-    # In a bucket, each listing is a request.
-    for folder in () if "://" in root.place else top.folders:
+    within = store.level(FOLDER).folders
+    if "://" in root.place:  # in a bucket, each listing is a request
+        yield from (f"{root.number}/{folder}" for folder in within)
+        return
+    for folder in (*within, *top.folders):  # some are runs
         if f"{folder}/{EVENTS}" in store.level(f"{folder}/{last}").folders:
             yield f"{root.number}/{folder}"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import mimetypes
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from starlette.requests import Request
@@ -27,12 +30,23 @@ def page_routes() -> list[Route]:
 
 def _file(path: Path) -> Callable[[Request], Response]:
     # Names of scripts and styles contain a digest of their content.
-    cached = "public, max-age=31536000, immutable" if path.parent.name == "assets" else "no-cache"
+    is_named_by_content = path.parent.name == "assets"
+    headers = {"cache-control": "public, max-age=31536000, immutable" if is_named_by_content else "no-cache"}
 
     def answer(request: Request) -> Response:
-        return FileResponse(path, headers={"cache-control": cached})
+        if not is_named_by_content or "gzip" not in request.headers.get("accept-encoding", ""):
+            return FileResponse(path, headers=headers)
+        media_type = mimetypes.guess_type(path.name)[0]
+        return Response(_compressed(path), media_type=media_type, headers={
+            **headers, "content-encoding": "gzip", "vary": "Accept-Encoding"})
 
     return answer
+
+
+@lru_cache(maxsize=16)
+def _compressed(path: Path) -> bytes:
+    """Return the compressed content of a file, which takes longer than everything else about the first page."""
+    return gzip.compress(path.read_bytes(), mtime=0)
 
 
 def _missing(request: Request) -> Response:

@@ -10,16 +10,18 @@ from starlette.requests import Request
 from barograph.errors import SettingsError, UnknownKey
 from barograph.model.key import Kind, kind_from_name
 from barograph.model.plain import plain
-from barograph.queries.chart import chart_line, chart_names
+from barograph.queries.chart import chart_line
+from barograph.queries.chart_names import chart_names, known_series
 from barograph.queries.classes import classes_in
 from barograph.queries.distributions import distributions_in
 from barograph.queries.heat import heat_map
 from barograph.queries.layers import layer_rows
+from barograph.queries.loss_name import training_loss
 from barograph.queries.machine import machine_in, step_time_in
 from barograph.queries.numbers import numbers_of
 from barograph.queries.output import output_of
 from barograph.queries.predictions import predictions_in
-from barograph.queries.run import RunNow, origin_of, run_now, worker_to_json
+from barograph.queries.run import RunNow, last_loss, origin_of, run_now, worker_to_json
 from barograph.queries.step import step_around
 from barograph.queries.step_time import step_time_of
 from barograph.queries.wording import not_evaluated_line
@@ -37,7 +39,8 @@ def run(reader: RunReader, request: Request) -> Any:
     """State, problems, findings, and what was not recorded."""
     now = run_now(reader)
     names = chart_names(reader)
-    return {**_now_to_json(now), "charts": names[:_MOST_NAMES], "chart_count": len(names)}
+    return {**_now_to_json(now), "loss": plain(last_loss(reader, now)), "charts": names[:_MOST_NAMES],
+            "chart_count": len(names)}
 
 
 def curves(reader: RunReader, request: Request) -> Any:
@@ -47,11 +50,15 @@ def curves(reader: RunReader, request: Request) -> Any:
         raise SettingsError(f"points is {points}; expected 2 to {_MOST_POINTS}.")
     start, stop = number_in(request, "from"), number_in(request, "to")
     lines = []
-    for name in request.query_params.getlist("name"):
+    names = request.query_params.getlist("name")
+    if "loss" in names:
+        # Lists ask for the loss of every run, also where the script logs it under another name.
+        names = [training_loss(known_series(reader)) or name if name == "loss" else name for name in names]
+    for name in dict.fromkeys(names):
         try:
             lines.append(chart_line(reader, name, points=points, start=start, stop=stop).to_json())
         except UnknownKey:
-            # Lists ask for the loss of every run, also of those that have recorded none yet.
+            # A run may have recorded none yet.
             if name != "loss" and len(request.query_params.getlist("run")) == 1:
                 raise
     return lines
@@ -127,9 +134,9 @@ def _now_to_json(now: RunNow) -> dict[str, Any]:
     data: dict[str, Any] = plain({
         "url": now.url, "name": manifest.name, "run_id": manifest.run_id, "state": now.state, "reason": now.reason,
         "started_unix": manifest.created_unix, "ended_unix": now.glance.ended_unix, "secs": now.secs,
-        "command": manifest.command, "attempt": now.glance.attempt, "steps": now.steps, "loss": now.glance.loss,
+        "command": manifest.command, "attempt": now.glance.attempt, "steps": now.steps,
         "cost_share": now.glance.cost, "verdict": now.verdict, "judged": now.judged,
-        "open_findings": now.open_findings, "problems": [item.to_json() for item in summary.problems],
+        "open_problems": now.open_problems, "problems": [item.to_json() for item in summary.problems],
         "findings": [item.to_json() for item in summary.findings], "unseen": summary.unseen,
         "incidents": summary.incidents, "warnings": summary.warnings,
         "not_evaluated": not_evaluated_line(summary.not_evaluated),

@@ -27,6 +27,9 @@ _ABOUT = ("run", "charts", "names", "recorded", "layers", "time", "cost", "data"
           "lineage", "marks", "inside", "saved", "output", "origin", "numbers")
 _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
+_SCRIPT = r'src="\./(assets/[^"]+\.js)"'
+_STYLE = r'href="\./(assets/[^"]+\.css)"'
+"""Find the page's script and style sheet in its HTML; their names contain hashes."""
 _MOST_CONTOURED = 4
 """Parameters of a study whose contours are saved."""
 _MOST_EMBEDDED_CHARS, _MOST_TEXT_CHARS, _MOST_FILES = 5_000_000, 1_000_000, 200
@@ -99,8 +102,9 @@ def page_with(answers: str = MARKER, *, title: str = "Barograph", source: Litera
         SettingsError: The page was not built when Barograph was installed.
     """
     try:
-        script = (BUILT / "single" / "page.js").read_text(encoding="utf-8")
-        style = (BUILT / "single" / "page.css").read_text(encoding="utf-8")
+        index = (BUILT / "index.html").read_text(encoding="utf-8")
+        script, style = ("".join((BUILT / name).read_text(encoding="utf-8") for name in re.findall(pattern, index))
+                         for pattern in (_SCRIPT, _STYLE))
         # The licenses must go with every copy of the libraries in the script.
         licenses = (BUILT / "licenses.md").read_text(encoding="utf-8").replace("--", "- -")
     except OSError:

@@ -1,55 +1,30 @@
-"""Routes for lists, groups and charts of the runs below a root, from its catalog."""
+"""Routes for lists of the runs below a root, from its catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from barograph.errors import BarographError, UnknownName
-from barograph.experiments.catalog import Catalog
-from barograph.experiments.recent import recent_runs
+from barograph.errors import BarographError
+from barograph.experiments.recent import last_losses, recent_runs
 from barograph.experiments.run_columns import usual_columns
-from barograph.experiments.run_groups import members_of_group, run_groups
-from barograph.experiments.run_listing import (
-    RunPage,
-    colors_at,
-    differing_columns,
-    found_runs,
-    run_page,
-    search_with,
-)
-from barograph.experiments.run_points import run_importances, run_points
+from barograph.experiments.run_listing import RunPage, colors_at, differing_columns, run_page
 from barograph.experiments.search.completing import completions_at, problem_in
-from barograph.experiments.search.syntax import Search
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.queries.run_list import runs_at
-from barograph.web.answers import json_answer, number_in
+from barograph.web.answers import number_in
+from barograph.web.asked_runs import MOST_COLUMNS, AskedRuns, answering, columns_by
 from barograph.web.catalogs import Catalogs
 from barograph.web.known_columns import KnownColumns
 from barograph.web.places import Places, Root
 
 MOST_ROWS = 500
-_MOST_COLUMNS = 100
 _MOST_ROWS_READ = 100
 _MOST_LIVE, _MOST_RECENT = 48, 24
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The runs that a request is about."""
-
-    root: Root
-    catalog: Catalog
-    connection: Any
-    search: Search
-    ids: list[int]
 
 
 class RunLists:
@@ -66,26 +41,31 @@ class RunLists:
         self._clock = clock or SystemClock()
         self._indexes = catalogs.indexes
         self._columns = KnownColumns(self._clock)
+        self._asked = AskedRuns(places, catalogs)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
         asked: tuple[Callable[[Request], Any], ...] = (
-            self.search, self.columns, self.groups, self.points, self.importance, self.suggest, self.now,
-            self.colors, self.problems)
-        return [Route(f"/api/{answer.__name__}", _answering(answer)) for answer in asked]
+            self.search, self.columns, self.suggest, self.now, self.colors, self.problems)
+        return [Route(f"/api/{answer.__name__}", answering(answer)) for answer in asked]
 
     def search(self, request: Request) -> Any:
         """One page of a search: number of runs, columns, and rows with `key`."""
-        with self._asked(request) as asked:
+        with self._asked.of(request) as asked:
             ids, query = asked.ids, request.query_params
             group = query.get("group")
             if group is not None:
-                ids = members_of_group(asked.connection, ids, _by(request), query.get("metric", ""), group)
-            columns = query.getlist("column")[:_MOST_COLUMNS]
-            if query.get("differs") or not columns:
-                known = self._columns.of(asked.root.number, asked.connection, ids)
-                columns = columns or usual_columns(known)
-                columns = differing_columns(known, columns) if query.get("differs") else columns
+                # Here, because groups are compared by their curves, and reading these imports Arrow.
+                self._indexes.before_records()
+                from barograph.experiments.run_groups import members_of_group
+
+                ids = members_of_group(asked.connection, ids, columns_by(request), query.get("metric", ""), group)
+            columns = query.getlist("column")[:MOST_COLUMNS]
+            if not columns:
+                columns = usual_columns(self._columns.recorded(asked.root.number, asked.connection, ids),
+                                        runs=len(ids))
+            if query.get("differs"):
+                columns = differing_columns(self._columns.of(asked.root.number, asked.connection, ids), columns)
             page = run_page(asked.connection, ids, columns=columns,
                             offset=max(0, number_in(request, "offset", 0) or 0),
                             limit=min(MOST_ROWS, max(1, number_in(request, "limit", 200) or 200)),
@@ -94,37 +74,19 @@ class RunLists:
 
     def columns(self, request: Request) -> Any:
         """All columns that the runs of a search can have, those with most values first in each group."""
-        with self._asked(request) as asked:
+        with self._asked.of(request) as asked:
             found = self._columns.of(asked.root.number, asked.connection, asked.ids)
+            usual = usual_columns(found, runs=len(asked.ids))
         pattern = request.query_params.get("match", "").lower()
         fitting = [column for column in found if pattern in column.name.lower()]
         most = max(1, number_in(request, "limit", 400) or 400)
-        return plain({"columns": fitting[:most], "count": len(fitting), "usual": usual_columns(found)})
-
-    def groups(self, request: Request) -> Any:
-        """Groups of runs with the verdict of a statistical test."""
-        with self._asked(request) as asked:
-            found = run_groups(asked.connection, asked.ids, _by(request), request.query_params.get("metric", ""),
-                               less_is_better={"1": True, "0": False}.get(request.query_params.get("less", "")))
-        return {**found.to_json(asked.root.key_of), "runs": len(asked.ids)}
-
-    def points(self, request: Request) -> Any:
-        """Columns of all runs of a search, for charts."""
-        with self._asked(request) as asked:
-            found = run_points(asked.connection, asked.ids, request.query_params.getlist("column")[:_MOST_COLUMNS])
-        data = plain({"count": found.count, "names": found.names, "colors": found.colors, "columns": found.columns})
-        return {**data, "keys": [asked.root.key_of(place) for place in found.places]}
-
-    def importance(self, request: Request) -> Any:
-        """How much a metric depends on each parameter."""
-        with self._asked(request) as asked:
-            return plain(run_importances(asked.connection, asked.ids, request.query_params.get("metric", "")))
+        return plain({"columns": fitting[:most], "count": len(fitting), "usual": usual})
 
     def suggest(self, request: Request) -> Any:
         """Completions of an unfinished search at the cursor, and where the search is invalid."""
         text = request.query_params.get("q", "")
         at = number_in(request, "at", len(text))
-        catalog = self._indexes.catalog(self._root(request))
+        catalog = self._indexes.catalog(self._asked.root(request))
         with catalog.reading() as connection:
             found = completions_at(connection, text, max(0, min(len(text) if at is None else at, len(text))))
         return plain({"start": found.start, "items": found.items,
@@ -136,13 +98,19 @@ class RunLists:
         indexing, live, count = [], 0, 0
         for root in self._places.roots:
             try:
-                found = recent_runs(self._indexes.catalog(root), most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
+                catalog = self._indexes.catalog(root)
+                found = recent_runs(catalog, most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
+                some = (*found.live, *found.recent)
+                rows = runs_at([one.place for one in some])
+                logged = last_losses(catalog, [one.place for one, row in zip(some, rows, strict=True)
+                                               if row.loss is None])
             except BarographError as error:  # one place that cannot be read does not hide the others
                 indexing.append({"root": root.place, **plain(self._indexes.of(root)), "failure": str(error)})
                 continue
-            some = (*found.live, *found.recent)
-            runs += [{"key": root.key_of(row.place), **row.to_json(), "name": one.name, "starred": one.starred}
-                     for one, row in zip(some, runs_at([one.place for one in some]), strict=True)]
+            runs += [{"key": root.key_of(row.place), **row.to_json(), "name": one.name, "starred": one.starred,
+                      "sentence": row.sentence,
+                      "loss": plain(row.loss if row.loss is not None else logged.get(one.place))}
+                     for one, row in zip(some, rows, strict=True)]
             indexing.append({"root": root.place, **plain(self._indexes.of(root))})
             live, count = live + found.live_count, count + found.count
         return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
@@ -165,30 +133,6 @@ class RunLists:
             with self._indexes.catalog(self._places.roots[number]).reading() as connection:
                 found.update({keys[place]: color for place, color in colors_at(connection, list(keys)).items()})
         return found
-
-    @contextmanager
-    def _asked(self, request: Request) -> Iterator[_Asked]:
-        root, query = self._root(request), request.query_params
-        catalog = self._indexes.catalog(root)
-        search = search_with(query.get("q", ""), filters=query.getlist("filter"), order=query.get("order", ""))
-        with catalog.reading() as connection:
-            yield _Asked(root, catalog, connection, search, found_runs(catalog, connection, search))
-
-    def _root(self, request: Request) -> Root:
-        number = number_in(request, "root", 0) or 0
-        if not 0 <= number < len(self._places.roots):
-            raise UnknownName(f"There is no root {number}.")
-        return self._places.roots[number]
-
-
-def _by(request: Request) -> str:
-    return ",".join(request.query_params.getlist("by"))
-
-
-def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
-    def endpoint(request: Request) -> Response:
-        return json_answer(request, answer(request))
-    return endpoint
 
 
 def _page_to_json(root: Root, page: RunPage) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8642
 _NEXT_PORTS = 20
 _TICKS_A_MINUTE = 600
-_TICKS_TO_RELEASE = 50
+_TICKS_TO_TIDY = 50
 """Five seconds."""
 _PAGE_FIRST_SECS = 0.1
 EXTRA = "The web UI needs an extra: pip install 'barograph[studio]'."
@@ -71,12 +71,10 @@ def serve(
     links = links_of(host, listening.getsockname()[1], tokens)
 
     def load() -> Any:
-        from barograph.runs.reading.freed_memory import convert_without_pandas, read_with_system_allocator
+        from barograph.runs.reading.freed_memory import keep_arrow_small
         from barograph.web.app import application
 
-        read_with_system_allocator()
-        convert_without_pandas()
-        return application(roots, hosts=hosts_of(host), tokens=tokens)
+        return application(roots, hosts=hosts_of(host), tokens=tokens, before_records=keep_arrow_small)
 
     def fail() -> None:
         server.should_exit = True
@@ -97,8 +95,8 @@ def serve(
 
     async def on_tick(counter: int) -> bool:
         over = idle is not None and counter % _TICKS_A_MINUTE == 0 and await asyncio.to_thread(idle.is_over)
-        if counter % _TICKS_TO_RELEASE == 0:
-            await asyncio.to_thread(app.release_memory)
+        if counter % _TICKS_TO_TIDY == 0:
+            await asyncio.to_thread(app.tidy)
         return await ticked(counter) or over
 
     server.startup = startup  # type: ignore[method-assign]  # it has no hooks for these

@@ -87,7 +87,7 @@ class Run:
     cost_share: float | None
     verdict: str
     judged: bool
-    open_findings: int
+    open_problems: int
     problems: tuple[Problem, ...]
     findings: tuple[Finding, ...]
     unseen: tuple[str, ...]
@@ -268,11 +268,11 @@ SHAPES: Mapping[str, type | Shape] = {
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
-    "RunRow": Shape(RunRow, {"key": str, "starred": bool}, optional=frozenset({"starred"})),
+    "RunRow": Shape(RunRow, {"key": str, "starred": bool, "sentence": str}, optional=frozenset({"starred"})),
     "Job": Shape(JobReport, {"is_over": bool}),
     "Studies": Studies, "StudyRow": Shape(StudyRow, {"key": str}), "StudyOfRun": StudyOfRun, "Contour": Contour,
     "Study": Shape(StudyOverview, {"key": str, "runs_at": str | None}),
-    "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...]}),
+    "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...], "leads_to": tuple[str, ...]}),
     "Remedy": Shape(Remedy, {"direction": Literal["up", "down"] | None}),
     "Evidence": Shape(Evidence, {"key": str | None}),
     "Heartbeat": Shape(Heartbeat, {"cost_share": float}),

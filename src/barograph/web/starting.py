@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from barograph.web.page_files import page_routes
 from barograph.web.protection import Protection
 from barograph.web.tokens import Token, Tokens
+
+if TYPE_CHECKING:
+    from barograph.web.app import Application
 
 
 class Starting:
@@ -27,7 +32,7 @@ class Starting:
     """
 
     def __init__(
-        self, load: Callable[[], ASGIApp], *, on_failure: Callable[[], object], hosts: Sequence[str],
+        self, load: Callable[[], Application], *, on_failure: Callable[[], object], hosts: Sequence[str],
         tokens: Sequence[Token] = (),
     ) -> None:
         page = page_routes()
@@ -36,9 +41,10 @@ class Starting:
             Middleware(Protection, hosts=hosts, tokens=Tokens(tokens), open_paths=self._paths),
             Middleware(GZipMiddleware, minimum_size=1000)])
         self._load, self._on_failure = load, on_failure
-        self._whole: Future[ASGIApp] = Future()
+        self._whole: Future[Application] = Future()
         self._begun = threading.Lock()
         self._asked = False
+        self._is_complete = False
 
     def begin(self) -> None:
         """Start loading the whole application, once."""
@@ -52,12 +58,15 @@ class Starting:
         if error is not None:
             raise error
 
-    def release_memory(self) -> None:
-        """Return freed memory to the operating system, if there were requests since the last call."""
+    def tidy(self) -> None:
+        """Release freed memory if there were requests since the last call."""
         if self._asked and self._whole.done():
             from barograph.runs.reading.freed_memory import release_freed_memory
 
             self._asked = False
+            if not self._is_complete and self._whole.result().is_complete:
+                _pass_over_what_is_imported()
+                self._is_complete = True
             release_freed_memory()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,8 +83,15 @@ class Starting:
     def _finish(self) -> None:
         try:
             whole = self._load()
+            _pass_over_what_is_imported()
         except BaseException as error:  # noqa: BLE001 - raised by `check`, in the thread of the server
             self._whole.set_exception(error)
             self._on_failure()
         else:
             self._whole.set_result(whole)
+
+
+def _pass_over_what_is_imported() -> None:
+    """Leave everything that is there out of later garbage collections, which would mostly go through modules."""
+    gc.collect()
+    gc.freeze()

@@ -185,8 +185,8 @@ def _refused(error: urllib.error.HTTPError) -> WebFailed:
                          "target", error.code)
     code = said = ""
     try:
-        told = json.loads(error.read(_PART_BYTES))
-        code, said = str(told.get("error_code", "")), str(told.get("message", ""))
+        answer = json.loads(error.read(_PART_BYTES))
+        code, said = str(answer.get("error_code", "")), str(answer.get("message", ""))
     except (ValueError, AttributeError, OSError, http.client.HTTPException, RecursionError):
         said = ""  # the status is enough
     if error.code in (401, 403):

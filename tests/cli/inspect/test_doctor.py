@@ -54,7 +54,7 @@ def test_a_file_that_went_is_missing(call: Call, copy: Path) -> None:
     said = call("doctor", copy, "--json")
 
     assert said.code == 1
-    assert said.json["whole"] is False
+    assert said.json["intact"] is False
     assert len(said.json["missing"]) >= 1
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 import barograph
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.queries.keys import KeyRow, without_counts
 
 Call = Callable[..., Any]
 
@@ -55,6 +58,14 @@ def test_json_is_strict_and_whole(call: Call, healthy: Path) -> None:
     assert (gradient["steps"], gradient["first_step"], gradient["last_step"]) == (40, 0, 39)
     assert entries["scalar:worst", "train"]["value"] == "inf"
     assert entries["scalar:none", "train"]["value"] is None
+
+
+@pytest.mark.parametrize(("counts", "listed"), [(20, 21), (21, 1)])
+def test_many_counts_of_classes_do_not_bury_the_other_keys(counts: int, listed: int) -> None:
+    keys = [Key(Kind.WEIGHT, "fc"), *(Key(Kind.CONFUSION, f"cross_entropy[0,{place}]") for place in range(counts))]
+    rows = [KeyRow(key, Mode.TRAIN, "", "", 1, 0, 0, False, 1.0, None) for key in keys]
+
+    assert [row.key for row in without_counts(rows)] == keys[:listed]
 
 
 def test_only_one_kind_and_paths_that_match(call: Call, healthy: Path) -> None:

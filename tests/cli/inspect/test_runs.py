@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.cli.inspect import runs_page
 from barograph.errors import StoreDenied
+from barograph.queries.run_list import run_row
+from barograph.runs.reading.glance import Glance, RunState
 from barograph.store.base import Level
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
@@ -45,16 +49,24 @@ def test_a_row_tells_state_steps_and_loss(call: Call, root: Path) -> None:
     assert row[4:6] == ["12", "nan"]
 
 
+def test_thousands_of_steps_have_a_comma(call: Call, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = replace(run_row("long", Glance("file:///long", RunState.FINISHED), judged_all=True), started_unix=0.0,
+                  steps=1720)
+    monkeypatch.setattr(runs_page, "runs_in", lambda store, place: [row])
+
+    assert call("runs", root).row("long")[4] == "1,720"
+
+
 def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, root: Path) -> None:
     assert "not watched" in next(line for line in call("runs", root).lines if line.startswith("ein lauf"))
 
 
-def test_open_findings_are_counted_by_severity(call: Call, root: Path) -> None:
+def test_open_problems_are_counted_by_severity(call: Call, root: Path) -> None:
     call("watch", root / "sick", "--rules", "non-finite")
 
     (run,) = [item for item in call("runs", root, "--json").json if item["name"] == "sick"]
 
-    assert run["open_findings"] == {"breaking": 1}
+    assert run["open_problems"] == {"breaking": 1}
     assert "1 breaking" in next(line for line in call("runs", root).lines if line.startswith("sick"))
 
 
@@ -63,7 +75,7 @@ def test_none_is_only_said_where_all_was_seen(call: Call, copy: Path) -> None:
 
     (run,) = call("runs", copy, "--json").json
 
-    assert (run["watched"], run["covered"], run["open_findings"]) == (True, True, {})
+    assert (run["watched"], run["covered"], run["open_problems"]) == (True, True, {})
     assert "\tnone\t" in call("runs", copy).lines[1]
 
 

@@ -26,6 +26,7 @@ from barograph.model.origin import Origin
 from barograph.model.step import Mode
 from barograph.queries.numbers import Number
 from barograph.queries.problems import problems_of
+from barograph.queries.titles import cause_in_words
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 from barograph.runs.state.capsules import write_capsule
@@ -183,7 +184,10 @@ def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> 
     assert f"  ● breaking  N101 non-finite since step {finding.since_step}" in said.out
     assert f": {finding.message}" in said.out
     assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
-    assert f"fix: {finding.remedy}" in said.out
+    assert f"likely: {cause_in_words(finding.causes[0].cause)}: " in said.out
+    (problem,) = problems_of(barograph.open(sick).findings)
+    assert f"    problem: {problem.title}" in said.out
+    assert said.out.count("fix: ") == 1, "two remedies of one run may contradict each other"
     assert "· not applicable: T101 tree-depth" in said.out
 
 
@@ -241,7 +245,8 @@ def test_json_is_strict(call: Call, sick: Path) -> None:
 
     assert (data["state"], data["steps"], data["attempt"]) == ("finished", 12, 0)
     assert data["loss"] is None
-    assert data["open_findings"] == len([item for item in data["findings"] if item["state"] == "open"])
+    for what in ("problems", "findings"):
+        assert data[f"open_{what}"] == len([item for item in data[what] if item["state"] == "open"])
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(

@@ -10,7 +10,9 @@ from barograph.cli.jobs.tune_page import _follow, resume_named, show_named
 from barograph.errors import StoreFull, TuneError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
+from barograph.model.clock import ManualClock
 from barograph.tune import job_studies
+from barograph.tune.spec import Completion
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Refitted
@@ -37,7 +39,9 @@ def test_the_pareto_front_of_several_objectives_is_shown(tmp_path: Path, capsys:
         assert trial is not None
         study.tell(trial, {"score": score, "latency": latency})
     show_named(str(tmp_path / "two"), as_json=False)
-    assert "trials 0, 1: no other is better in all objectives" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "trials 0, 1: no other is better in all objectives" in out
+    assert "best score  trial 0: score 0.9, latency 3" in out
 
 
 def test_a_study_that_ends_by_an_error_says_how_to_continue(
@@ -112,3 +116,48 @@ def test_a_study_that_the_user_has_stopped_is_not_refitted(
 def test_the_number_of_trials_is_called_as_it_is_typed(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match="jobs is 0; it must be above 0"):
         resume_named("digits", jobs=0, parallel=None, as_json=False)
+
+
+def test_a_study_that_reached_its_time_limit_gets_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri())
+    StudyHome(JobsHome(tmp_path / "home")).add("digits", str(tmp_path / "study"))
+    clock = ManualClock()
+    study = Study.create(tmp_path / "study", {"x": [1, 2]}, strategy="grid", details=plan.to_json(), clock=clock,
+                         completion=Completion(secs=60.0))
+    trial = study.ask()
+    assert trial is not None
+    clock.advance(70.0)
+    study.tell(trial, 1.0)
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Tuner, "run", lambda tuner, seen: None)
+    resume_named("digits", as_json=False)
+    assert "no more trials: it reached its time limit of 1 min 0 s. --jobs and --max-time" in capsys.readouterr().err
+    resume_named("digits", max_time="2m", as_json=False)
+    assert Study.open(tmp_path / "study").spec.completion.secs == 120.0
+    assert "no more trials" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("completion", "cost", "reason"), [
+    (Completion(target=2.0), 0.0, "value reached the target of 2"),
+    (Completion(cost=1.0), 2.0, "its trials cost 4.00 (limit 1)"),
+    (Completion(patience=1), 0.0, "no improvement of value by 1% in 1 trials"),
+    (Completion(trials=2, target=2.0), 0.0, "it reached its limit of 2 trials"),
+])
+def test_new_limits_are_offered_only_if_they_continue_the_study(
+    completion: Completion, cost: float, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri())
+    StudyHome(JobsHome(tmp_path / "home")).add("digits", str(tmp_path / "study"))
+    study = Study.create(tmp_path / "study", {"x": [1, 2, 3]}, strategy="grid", details=plan.to_json())
+    for _ in range(2):
+        trial = study.ask()
+        assert trial is not None
+        study.tell(trial, 1.0, cost=cost)
+    study.extend(completion)
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Tuner, "run", lambda tuner, seen: None)
+    resume_named("digits", as_json=False)
+    assert f"no more trials: {reason}.\n" in capsys.readouterr().err

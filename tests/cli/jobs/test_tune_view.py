@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.jobs.spec import JobSpec
+from barograph.model.clock import ManualClock
 from barograph.tune.study import Study
 from barograph.tune.trial_job import TrialProgress
 from barograph.tune.trial_plan import TrialPlan
@@ -81,3 +83,22 @@ def test_a_trial_whose_job_has_a_problem_says_so_once(capsys: pytest.CaptureFixt
     console = Console(width=100, file=io.StringIO())
     console.print(view._page(tuner, 100))
     assert "The store is full." in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_trial_whose_job_waits_for_long_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+    study, clock = Study.create(None, {"x": [1, 2]}, strategy="grid", seed=1), ManualClock()
+    job: Any = SimpleNamespace(trial=study.ask(), progress=TrialProgress("queued", 0, 0, math.nan,
+                                                                         waits="Waits for the Ray cluster."))
+    tuner: Any = SimpleNamespace(outage="", jobs={0: job})
+    view = StudyView(study, TrialPlan("digits", JobSpec(("train.py",)), "file:///runs"), clock=clock.monotonic)
+    view.draw(tuner)
+    clock.advance(29.0)
+    view.draw(tuner)
+    assert "Waits" not in capsys.readouterr().err
+    clock.advance(1.0)
+    view.draw(tuner)
+    view.draw(tuner)
+    assert capsys.readouterr().err == "barograph: trial 0: Waits for the Ray cluster.\n"
+    console = Console(width=100, file=io.StringIO())
+    console.print(view._page(tuner, 100))
+    assert "Waits for the Ray cluster." in console.file.getvalue()  # type: ignore[attr-defined]

@@ -33,10 +33,10 @@ TENSORS = {Key(Kind.CUSTOM, "map"): RawTensor("uint8", (4,), bytes(4))}
 def test_a_run_that_ended_well_is_whole(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0, tensors=TENSORS), make_records(1))
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert (diagnosis.workers, diagnosis.chunks, diagnosis.tensors) == (1, 1, 1)
     assert diagnosis.size_bytes == sum(item.size_bytes for item in workshop.store.inner.list())
-    assert json.loads(json.dumps(diagnosis.to_json()))["whole"] is True
+    assert [json.loads(json.dumps(diagnosis.to_json()))[key] for key in ("intact", "whole")] == [True, True]
 
 
 def test_a_place_without_a_run_says_so(workshop: Any) -> None:
@@ -48,7 +48,7 @@ def test_a_place_without_a_run_says_so(workshop: Any) -> None:
 def test_a_run_that_goes_on_is_whole_so_far(workshop: Any, make_records: MakeRecords) -> None:
     workshop.publish(workshop.writer(), make_records(0))
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert diagnosis.unended == ["Worker p0 in attempt 0 is running."]
 
 
@@ -57,7 +57,7 @@ def test_a_worker_that_was_killed_may_have_lost_its_last_steps(workshop: Any, ma
     workshop.publish(workshop.writer(worker), make_records(0), make_records(1))
     workshop.kill(worker)
     diagnosis = examine(workshop.store)
-    assert not diagnosis.whole
+    assert not diagnosis.intact
     assert diagnosis.unended == ["Worker p0 in attempt 0 was killed."]
     assert "after step 1 were lost" in diagnosis.missing[0]
 
@@ -67,7 +67,7 @@ def test_once_resumed_the_killed_attempt_is_not_missed(workshop: Any, make_recor
     workshop.publish(workshop.writer(worker), make_records(0))
     workshop.kill(worker)
     workshop.store.put("attempts/0001.json", sealed({"attempt": 1}))
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact
 
 
 @pytest.mark.parametrize("folder", ["records", "tensors", "workers", "heartbeats", "endings", "run.json", "findings",
@@ -84,7 +84,7 @@ def test_every_damaged_object_is_named(workshop: Any, make_records: MakeRecords,
     damaged = {"truncated": whole[:-7], "flipped": bytes(flipped), "foreign": b"something else"}[damage]
     workshop.store.inner.put(name, damaged)
     diagnosis = examine(workshop.store)
-    assert not diagnosis.whole
+    assert not diagnosis.intact
     assert any(name in text for text in diagnosis.damaged)
 
 
@@ -93,7 +93,7 @@ def test_foreign_files_are_named_and_do_no_harm(workshop: Any, make_records: Mak
     workshop.store.put("records/p0/notes.txt", b"mine")
     workshop.store.put("readme ü.md", b"mine")
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert [text.split(" is not part")[0] for text in diagnosis.foreign] == ["readme ü.md", "records/p0/notes.txt"]
 
 
@@ -139,7 +139,7 @@ def test_dropped_steps_are_counted(workshop: Any, make_records: MakeRecords) -> 
         writer.put(make_records(tick))
     writer.close(EndState.FINISHED)
     diagnosis = examine(workshop.store)
-    assert not diagnosis.whole
+    assert not diagnosis.intact
     assert diagnosis.dropped_steps == 3
     assert "3 steps" in diagnosis.dropped[0]
 
@@ -176,7 +176,7 @@ def test_files_made_one_while_the_doctor_reads_are_the_only_ones_read_again(
     workshop.store.before = compact
     diagnosis = examine(workshop.store, clock=workshop.clock)
     read = [name for verb, name in workshop.store.calls if verb == "get" and "0000-00000000-00000031" in name]
-    assert (diagnosis.whole, diagnosis.chunks, len(read)) == (True, 2, 1)
+    assert (diagnosis.intact, diagnosis.chunks, len(read)) == (True, 2, 1)
 
 
 def test_a_run_whose_files_are_made_one_again_and_again_is_examined_all_the_same(
@@ -197,7 +197,7 @@ def test_a_run_whose_files_are_made_one_again_and_again_is_examined_all_the_same
     workshop.store.before = go_on
     diagnosis = examine(workshop.store, clock=workshop.clock)
     assert list(ticks) == []
-    assert (diagnosis.whole, diagnosis.damaged, diagnosis.missing) == (True, [], [])
+    assert (diagnosis.intact, diagnosis.damaged, diagnosis.missing) == (True, [], [])
 
 
 def test_a_store_that_is_away_says_so(workshop: Any, make_records: MakeRecords) -> None:
@@ -230,7 +230,7 @@ def test_steps_that_were_lost_before_they_were_published_are_missed(
 
 
 def test_steps_that_were_not_recorded_are_not_missed(workshop: Any, make_records: MakeRecords) -> None:
-    assert ended(workshop, Coverage(steps=50, steps_seen=1, steps_recorded=2), make_records(0), make_records(40)).whole
+    assert ended(workshop, Coverage(steps=50, steps_seen=1, steps_recorded=2), make_records(0), make_records(40)).intact
 
 
 def test_dropped_steps_are_not_missed_once_more(workshop: Any, make_records: MakeRecords) -> None:
@@ -257,7 +257,7 @@ def with_all_files(workshop: Any, make_records: MakeRecords) -> None:
 def test_a_run_with_files_of_every_kind_is_whole(workshop: Any, make_records: MakeRecords) -> None:
     with_all_files(workshop, make_records)
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert (diagnosis.leftover, diagnosis.foreign) == ([], [])
 
 
@@ -292,5 +292,5 @@ def test_what_a_save_that_did_not_end_left_behind_is_harmless(workshop: Any, mak
         if name.startswith(("capsules", "checkpoints")) and name.endswith(".json"):
             workshop.store.inner.delete(name)
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert len(diagnosis.leftover) == 3

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from barograph.runs.reading.freed_memory import _Absent
+
 CONVERT = """
 import sys
-import pyarrow
-from barograph.runs.reading.freed_memory import convert_without_pandas
+from barograph.runs.reading.freed_memory import convert_without_pandas, keep_arrow_small
 {call}
+import pyarrow
 pyarrow.array([1.0, None])
 print("pandas" in sys.modules)
 import pandas
@@ -19,7 +22,10 @@ print(pandas.DataFrame({{"a": [1]}}).a.sum())
 """
 
 
-@pytest.mark.parametrize(("call", "imports"), [("convert_without_pandas()", "False"), ("", "True")])
+@pytest.mark.parametrize(("call", "imports"), [
+    ("convert_without_pandas()", "False"), ("keep_arrow_small()", "False"),
+    ("import pyarrow; keep_arrow_small()", "False"), ("", "True"),
+])
 def test_arrow_imports_no_pandas_and_others_still_can(call: str, imports: str) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -27,3 +33,30 @@ def test_arrow_imports_no_pandas_and_others_still_can(call: str, imports: str) -
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert found.stdout.split() == [imports, "1"]
+
+
+def test_arrow_takes_the_allocator_of_the_system() -> None:
+    code = ("import pyarrow; from barograph.runs.reading.freed_memory import keep_arrow_small, release_freed_memory\n"
+            "keep_arrow_small(); release_freed_memory(); print(pyarrow.default_memory_pool().backend_name)")
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "system"
+
+
+def test_releasing_memory_does_not_import_arrow() -> None:
+    code = ("import sys; from barograph.runs.reading.freed_memory import release_freed_memory\n"
+            "release_freed_memory(); print('pyarrow' in sys.modules)")
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "False"
+
+
+def test_pandas_is_hidden_from_the_thread_that_prepares_arrow_only() -> None:
+    absent = _Absent()
+
+    with pytest.raises(ModuleNotFoundError, match="hidden"):
+        absent.find_spec("pandas", None)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(absent.find_spec, "pandas", None).result()

@@ -93,6 +93,7 @@ def test_a_sample_tells_the_steps_that_saw_it(traced):
     trace = traced(fed(0, [1, 2]), fed(1, [3, 1]), fed(2, [4, 5]))
     assert [(batch.step, batch.rows_of(1)) for batch in trace.seeing(1)] == [(0, [0]), (1, [1])]
     assert trace.seeing(99) == ()
+    assert trace.seeing("99999999999999999999") == trace.seeing("--1") == ()
     assert [batch.step for batch in trace.seeing("1")] == [0, 1]
 
 

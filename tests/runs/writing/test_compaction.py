@@ -117,7 +117,7 @@ def test_rows_are_the_same_before_and_after(workshop: Any, make_records: MakeRec
 def test_a_short_run_is_one_file_when_it_ends(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(*(make_records(tick) for tick in range(5)))
     assert spans(workshop) == [(0, 4)]
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact
 
 
 @pytest.mark.parametrize("verb", ["get", "create", "delete"])
@@ -179,7 +179,7 @@ def test_a_writer_that_died_before_deleting_leaves_no_row_twice(workshop: Any, m
     assert run.series("loss:loss").steps.tolist() == list(range(32))
     assert [view.step.number for view in run.views()] == list(range(32))
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert len(diagnosis.leftover) == 32
 
 

@@ -61,3 +61,16 @@ def test_what_a_thread_has_worked_is_told() -> None:
     after = thread_cpu_secs(thread)
     assert before is None or (after is not None and after > before)
     assert thread_cpu_secs(threading.Thread()) is None
+
+
+def test_a_process_that_took_the_place_of_another_begins_anew(seconds: Iterator[float]) -> None:
+    worked = iter([5.0, 5.0, 0.1, 0.2, *(0.2 + number * 0.02 for number in range(10_000))])
+    assert wait_while_working(Standing(joins=200), 10.0, clock=lambda: next(seconds), cpu_secs=lambda _: next(worked))
+
+
+def test_a_thread_that_works_is_waited_for_with_a_short_limit_too(
+    monkeypatch: pytest.MonkeyPatch, seconds: Iterator[float]
+) -> None:
+    worked = iter(float(number) for number in range(10_000))
+    monkeypatch.setattr("barograph.runs.writing.patience.thread_cpu_secs", lambda _: next(worked))
+    assert wait_while_working(Standing(joins=5), 0.4, clock=lambda: next(seconds))

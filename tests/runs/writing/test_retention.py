@@ -88,7 +88,7 @@ def test_only_the_last_steps_are_kept_and_the_run_says_so(workshop: Any, make_re
     workshop.finished(*(make_records(tick) for tick in range(20)), keep_last=5)
     assert workshop.run().steps().tolist() == [15, 16, 17, 18, 19]
     diagnosis = examine(workshop.store)
-    assert diagnosis.whole
+    assert diagnosis.intact
     assert diagnosis.removed == ["Chunks up to 14 of worker p0 in attempt 0 were removed, as the settings require."]
     result = workshop.feed().poll()
     assert ([view.step.number for view in result.views], result.damage) == ([15, 16, 17, 18, 19], ())
@@ -113,7 +113,7 @@ def test_tensors_go_with_their_chunk(workshop: Any, make_records: MakeRecords) -
     assert len(workshop.names("tensors")) == 2
     assert workshop.run().tensor("custom:map", 5).shape == (1000,)
     writer.close(EndState.FINISHED)
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact
 
 
 def test_the_note_is_written_before_anything_goes(workshop: Any, make_records: MakeRecords) -> None:
@@ -171,7 +171,7 @@ def test_a_later_attempt_keeps_the_whole_run_within_its_limits(workshop: Any, ma
     assert workshop.run().steps().tolist() == [11, 12, 13, 14, 15]
     assert workshop.names("tensors") == []
     second.close(EndState.FINISHED)
-    assert examine(workshop.store).whole
+    assert examine(workshop.store).intact
 
 
 def writer_after(workshop: Any, worker: Worker, first_chunk: int, **settings: Any) -> RunWriter:

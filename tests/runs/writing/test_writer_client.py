@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+
+import pytest
 
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
+from barograph.runs.writing.patience import wait_while_working
 from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.writer_client import WriterClient
 from barograph.runs.writing.writer_messages import Delivery, End, Trouble
@@ -22,6 +27,8 @@ PATIENCE_SECS = 600.0
 
 
 class Process:
+    pid = 0
+
     def wait(self, *_: Any) -> int:
         return 0
 
@@ -83,10 +90,11 @@ def status() -> Heartbeat:
 @contextmanager
 def line_to(far: FarEnd, **more: Any) -> Iterator[WriterClient]:
     told: dict[str, Any] = {
-        "status": status, "on_stop": print, "on_loss": print, "on_trouble": print, "start": far.start, **more
+        "status": status, "on_stop": print, "on_loss": print, "on_trouble": print, "start": far.start,
+        "settings": Settings(close_timeout_secs=5.0), **more
     }
     line = WriterClient(
-        "/run", attempt=0, rank=None, world_size=1, versions={}, settings=Settings(close_timeout_secs=5.0), **told
+        "/run", attempt=0, rank=None, world_size=1, versions={}, **told
     )
     yield line
     line.close(EndState.FINISHED)
@@ -137,6 +145,33 @@ def test_a_writer_process_that_needs_longer_to_end_is_left_without_a_warning() -
     with line_to(far, start=lambda: (slow, far)):
         assert slow.left == 0
     assert slow.left == 1
+
+
+@pytest.mark.parametrize(("works", "is_complete"), [(True, True), (False, False)])
+def test_a_writer_process_is_waited_for_while_it_works(
+    monkeypatch: pytest.MonkeyPatch, works: bool, is_complete: bool
+) -> None:
+    class Starved(FarEnd):
+        looks = 0
+
+        def send(self, message: Any) -> None:
+            super().send(message)
+            self.to_say.clear()
+
+        def cpu_secs(self, pid: int) -> float:
+            self.looks += 1
+            if self.looks == 20:  # a standing one is given up before
+                self.to_say.append(WRITTEN)
+            return float(self.looks) if works else 1.0
+
+    far = Starved()
+    half_seconds = (number / 2 for number in itertools.count())
+    monkeypatch.setattr("barograph.machine.cpu_use.process_cpu_secs", far.cpu_secs)
+    monkeypatch.setattr("barograph.runs.writing.patience._LOOK_SECS", 0.01)
+    monkeypatch.setattr("barograph.runs.writing.writer_client.wait_while_working",
+                        partial(wait_while_working, clock=lambda: next(half_seconds)))
+    with line_to(far) as line:
+        assert line.close(EndState.FINISHED).complete is is_complete
 
 
 def test_records_are_handed_over_though_it_cannot_be_told_how_training_goes(make_records: MakeRecords) -> None:

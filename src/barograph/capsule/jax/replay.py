@@ -123,8 +123,8 @@ class JaxReplayer:
         bad, asked = result.bad_operation, self._order.when if fails.held is Held.OWN else ""
 
         def make(rows: tuple[int, ...]) -> ReplayResult:
-            told = step.make(rows)
-            losses = tuple((loss, loss) for loss in map(float.fromhex, told["losses"]))
+            made = step.make(rows)
+            losses = tuple((loss, loss) for loss in map(float.fromhex, made["losses"]))
             return self._judged(step, ReplayResult(Grade.BITWISE, "", losses), asked, rows)
 
         def fails_by(again: ReplayResult) -> bool:

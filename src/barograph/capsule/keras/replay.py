@@ -166,8 +166,8 @@ class KerasReplayer(StepEvents):
 
         def make(rows: tuple[int, ...]) -> ReplayResult:
             seen, paths = step.make(self._wanted, rows)
-            told = identifying_values(seen, paths)
-            return self._judged(graded(told, told, held="not finite", bound=None), seen, paths, asked)
+            values = identifying_values(seen, paths)
+            return self._judged(graded(values, values, held="not finite", bound=None), seen, paths, asked)
 
         return guilty_here(self._batch.samples, make, fails, _suspects(result.bad_operation))
 

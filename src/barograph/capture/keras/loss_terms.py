@@ -17,7 +17,7 @@ class OfLoss(NamedTuple):
         path: Path in the record: the name of the loss; for a model with several outputs, the output.
         function: Keras's name of the loss function.
         from_logits: It takes logits, not probabilities.
-        truth, answers: Targets and predictions.
+        target, predictions: Targets and predictions.
     """
 
     path: str

@@ -132,14 +132,14 @@ class ResultRecorder:
         """Record facts about parameters and about the modes in which layers were called, if due."""
         if not self._integration.due(Kind.FACT):
             return
-        told: dict[Key, float] = {
+        facts: dict[Key, float] = {
             fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
         if names.frozen:
-            told.update(self._untrained(names, value))
+            facts.update(self._untrained(names, value))
         if modes is not None:
-            told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
-            told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
-        self._integration.numbers({key: float(value) for key, value in told.items()})
+            facts[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
+            facts[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
+        self._integration.numbers({key: float(value) for key, value in facts.items()})
 
     def evaluated(self, modes: Modes | None) -> None:
         """Record the modes in which an evaluation called its layers, if due."""

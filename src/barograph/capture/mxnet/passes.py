@@ -52,7 +52,7 @@ class Passes:
     """The forward passes of all models.
 
     Args:
-        entrance: Entry point of the integration.
+        entry: Entry point of the integration.
         names: Names of the models.
         trainers: Trainers of the script.
         losses: Losses of the current step.

@@ -11,6 +11,7 @@ import torch
 
 from barograph.capture.torch.graph import Walk, operation, saved
 from barograph.capture.torch.memory import in_memory
+from barograph.capture.torch.softmax_input import overflowing_product, why_softmax
 from barograph.model.facts import NOT_AN_OPERATION
 
 _MOST_NODES = 4096
@@ -84,7 +85,6 @@ _MAY_AVERAGE_NOTHING = ("NllLoss", "NllLoss2D", "Mean", *_MEANS)
 _NEAR_NODES, _NEAR_SECS = 32, 0.01
 _DEVIATIONS = ("Std", "Var", "StdMean", "VarMean")
 _NEVER_THEMSELVES = ("Softmax", "LogSoftmax", "Sigmoid", "LogSigmoid", "Tanh")
-_MASKS = ("MaskedFill", "Where")
 
 
 def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
@@ -210,7 +210,11 @@ def _name_of(node: Any) -> str:
     """Return the name of the operation with a non-finite result, or of the one before that must have it."""
     name = operation(node)
     before = node.next_functions[0][0] if node.next_functions else None
-    if name in _NEVER_THEMSELVES and before is not None and operation(before) not in _MASKS:
+    found = (why_softmax(node) if name in ("Softmax", "LogSoftmax") else
+             "" if _gives_bad(node, name) else overflowing_product(node))
+    if found:
+        return found
+    if name in _NEVER_THEMSELVES and before is not None:
         return short_name(operation(before))
     if name in _NAN_OF_NEGATIVE and _was_given_negative(node, name):
         return _NAN_OF_NEGATIVE[name]

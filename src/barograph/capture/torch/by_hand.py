@@ -7,7 +7,8 @@ they changed in between, the script made a step.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.untrained import likeness_of
+
+Gradients = Mapping[int, tuple[torch.Tensor, torch.Tensor]]
+"""Tensors with the gradients that `torch.autograd.grad` has returned for them, by identity of the tensor."""
 
 _MOST_NODES = 4096
 _MOST_COMPARED = 4
@@ -74,6 +78,8 @@ class HandSteps:
         self._reached: list[torch.Tensor] = []
         self._left: list[_AsItWas] = []
         self._gradients: dict[int, torch.Tensor] = {}
+        self._root: weakref.ref[torch.Tensor] | None = None
+        self._were_returned = self._calls_backward = False
         self.replaces = self.has_made_steps = False
         self._now: list[torch.Tensor] = []
 
@@ -82,10 +88,15 @@ class HandSteps:
         """Whether a step may have been made since the last backward pass."""
         return bool(self._left)
 
+    @property
+    def waits_with_returned(self) -> bool:
+        """Whether a step with gradients that `torch.autograd.grad` returned may have been made."""
+        return self.waits and self._were_returned
+
     def stop(self) -> None:
         """Stop checking: an optimizer makes the steps."""
         self.watches = False
-        self._reached, self._left, self._gradients = [], [], {}
+        self._reached, self._left, self._gradients, self._root = [], [], {}, None
         if not self.has_made_steps:
             self._optimizers.forget(self.optimizer)
         self.optimizer = ByHand()  # the next steps are another training, or a continuation with an optimizer
@@ -94,21 +105,68 @@ class HandSteps:
         """Note which tensors the loss reaches, if no model is known."""
         self._reached = [] if self._names.roots else _leaves_of(tensors)
 
-    def backward_ended(self) -> bool:
-        """Note the values of tensors with a gradient; return whether there are any."""
-        known = self._names.with_gradients() if self._names.roots else [
-            leaf for leaf in self._reached if leaf.grad is not None]
+    def are_weights(self, tensors: Iterable[torch.Tensor]) -> bool:
+        """Return whether `torch.autograd.grad` with respect to these tensors may precede a step.
+
+        It does not if an optimizer exists, if none of them is a parameter of a known model, or if the script makes its
+        steps with `backward`: then it only measures something.
+        """
+        waits_with_grad = not self._were_returned and any(item.tensor.grad is not None for item in self._left)
+        if self._calls_backward or waits_with_grad:
+            return False
+        leaves = [item for item in tensors if item.is_leaf and item.requires_grad]
+        known = not self._names.roots or any(self._names.parameter(item) is not None for item in leaves)
+        return bool(leaves) and known and not self._optimizers.there()
+
+    def is_root(self, root: torch.Tensor) -> bool:
+        """Return whether the last call of `torch.autograd.grad` had this root, and no step came after it."""
+        return self._root is not None and self._root() is root
+
+    def note_root(self, root: torch.Tensor) -> None:
+        """Note the root of `torch.autograd.grad`. A reference would keep its graph alive."""
+        self._root = weakref.ref(root)
+
+    def backward_ended(self, returned: Gradients | None = None) -> bool:
+        """Note the values of tensors with a gradient; return whether there are any.
+
+        Args:
+            returned: Tensors with their gradients, which are not in `.grad`; None: they are. Those of several calls
+                without a step in between are of one step.
+        """
+        before: list[_AsItWas] = []
+        if returned is not None:
+            before = self._left if self._were_returned else []
+            there = {id(item.tensor) for item in before}
+            known = [leaf for key, (leaf, _) in returned.items() if key not in there]
+        else:
+            self._root = None
+            known = self._names.with_gradients() if self._names.roots else [
+                leaf for leaf in self._reached if leaf.grad is not None]
         if self._optimizers.others_hold(self.optimizer, known):
             self.stop()
             return False
-        self.optimizer.param_groups[0]["params"] = known
-        compared = {id(item) for item in _to_compare(known)}
-        self._left = [_AsItWas(item, item._version, item.data_ptr(),
-                               likeness_of(item) if id(item) in compared else None) for item in known]
-        return bool(known)
+        if not before:
+            self._gradients = {}
+        self._were_returned = returned is not None
+        most = max(1, _MOST_COMPARED - sum(item.likeness is not None for item in before))
+        compared = {id(item) for item in _to_compare(known, returned or {}, most)}
+        self._left = before + [_AsItWas(item, item._version, item.data_ptr(),
+                                        likeness_of(item) if id(item) in compared else None) for item in known]
+        self._set_parameters(returned is not None)
+        return self.waits
 
-    def keep_gradients(self, slots: Iterable[Slot]) -> None:
+    def _set_parameters(self, were_returned: bool) -> None:
+        """Give the optimizer the tensors of the step. It keeps those of the last one if it has them all."""
+        group, tensors = self.optimizer.param_groups[0], [item.tensor for item in self._left]
+        if not were_returned or not {id(item) for item in tensors} <= {id(item) for item in group["params"]}:
+            # A script that asks for one weight after another would get new slots with each.
+            group["params"] = tensors
+
+    def keep_gradients(self, slots: Iterable[Slot], returned: Gradients | None = None) -> None:
         """Copy gradients, because the script may have reset them when its step is detected."""
+        if returned is not None:
+            self._gradients |= {key: gradient.detach().clone() for key, (_, gradient) in returned.items()}
+            return
         self._gradients = {id(slot.parameter): slot.gradient.detach().clone() for slot in slots
                            if slot.gradient is not None}
 
@@ -139,16 +197,39 @@ class HandSteps:
     def took(self) -> None:
         """Note that the step was recorded."""
         self.has_made_steps = True
-        self._left, self._gradients = [], {}
+        self._calls_backward |= not self._were_returned
+        self._left, self._gradients, self._root = [], {}, None
 
 
-def _to_compare(known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def gradients_returned(inputs: Any, gradients: Any) -> Gradients:
+    """Return the leaves among the inputs of `torch.autograd.grad` that have a gradient."""
+    return {id(leaf): (leaf, gradient) for leaf, gradient in zip(each_of(inputs), each_of(gradients), strict=True)
+            if isinstance(leaf, torch.Tensor) and leaf.is_leaf and gradient is not None}
+
+
+def each_of(argument: Any) -> list[Any]:
+    """Return the items of an argument of `torch.autograd.grad`."""
+    if argument is None or isinstance(argument, torch.Tensor):
+        return [] if argument is None else [argument]
+    return list(argument.values() if isinstance(argument, dict) else argument)
+
+
+def loss_in(outputs: Any, grad_outputs: Any) -> torch.Tensor | None:
+    """Return the loss that `torch.autograd.grad` differentiates; None if it computes a product with a vector."""
+    roots, factors = each_of(outputs), each_of(grad_outputs)
+    if len(roots) != 1 or not isinstance(roots[0], torch.Tensor) or roots[0].numel() != 1:
+        return None
+    return roots[0] if all(item is None or item.numel() == 1 for item in factors) else None
+
+
+def _to_compare(known: Sequence[torch.Tensor], returned: Gradients, most: int) -> list[torch.Tensor]:
     """Return the smallest tensors that a step would change: those whose gradient is not all zero."""
     found: list[torch.Tensor] = []
     for item in sorted(known, key=torch.Tensor.numel):
-        if len(found) == _MOST_COMPARED:
+        if len(found) == most:
             break
-        if item.grad is not None and item.grad.layout is torch.strided and bool(item.grad.any()):
+        gradient = returned[id(item)][1] if returned else item.grad
+        if gradient is not None and gradient.layout is torch.strided and bool(gradient.any()):
             found.append(item)
     return found
 

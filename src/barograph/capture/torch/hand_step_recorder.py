@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from barograph.capture.torch.by_hand import HandSteps
-from barograph.capture.torch.entry_point import HookState, entry_point, in_backward
+import torch
+
+from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.by_hand import HandSteps, each_of, gradients_returned, loss_in
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.phase import Phase
@@ -52,25 +55,57 @@ class HandStepRecorder:
         if self._by_hand.watches and not (self._only or self._session.script.explicit_steps):
             self._by_hand.backward_begins(tensors)
 
-    def backward_ended(self) -> None:
-        """Expect a step after a backward pass."""
+    def loss_asked(self, outputs: Any, inputs: Any, grad_outputs: Any) -> torch.Tensor | None:
+        """Return the loss whose gradients `torch.autograd.grad` will return; None if no step can follow."""
+        session, place, begin = self._session, self.hooks.place, cpu_secs()
+        if not self._by_hand.watches or self._only or session.script.explicit_steps or (
+                place.busy or session.closed or in_backward() or in_transform()):
+            return None
+        place.begin_own_work()
+        try:
+            loss = loss_in(outputs, grad_outputs)
+            tensors = [item for item in each_of(inputs) if isinstance(item, torch.Tensor)]
+            return loss if loss is not None and self._by_hand.are_weights(tensors) else None
+        except Exception as error:  # noqa: BLE001 - the guard handles all our errors
+            session.guard.caught(error, "reading the arguments of torch.autograd.grad")
+            return None
+        finally:
+            place.end_own_work()
+            session.price.charge(cpu_secs() - begin)
+
+    def is_root(self, loss: torch.Tensor) -> bool:
+        """Return whether the last call of `torch.autograd.grad` was for this loss, and no step came after it."""
+        return self._by_hand.is_root(loss)
+
+    def note_root(self, loss: torch.Tensor) -> None:
+        """Note the loss of `torch.autograd.grad`."""
+        self._by_hand.note_root(loss)
+
+    def backward_ended(self, returned: tuple[Any, Any] | None = None) -> None:
+        """Expect a step after a backward pass.
+
+        Args:
+            returned: Inputs and results of `torch.autograd.grad`; None: it was a backward pass.
+        """
         if self._by_hand.watches and not self._session.script.explicit_steps:
-            self._expect()
+            self._expect(returned)
 
     @entry_point("waiting for a step without an optimizer")
-    def _expect(self) -> None:
+    def _expect(self, pair: tuple[Any, Any] | None) -> None:
         if in_backward():
             return
+        returned = None if pair is None else gradients_returned(*pair)
         self._forwards.settle_names()
-        if not self._by_hand.backward_ended() or self._allowance.light:
+        more = returned is not None and self._by_hand.waits_with_returned
+        if not self._by_hand.backward_ended(returned) or self._allowance.light:
             return
         optimizer, parameters = self._by_hand.optimizer, self._recorders.parameters
         entry = self._optimizers.entry(optimizer)
         mask = self._allowance.for_step_of(entry.label)
         self._recorders.facts.parameters(entry, optimizer, mask)
-        parameters.keep_weights(entry, mask)
+        parameters.keep_weights(entry, mask, more=more)
         if parameters.asks_for_gradients(mask):
-            self._by_hand.keep_gradients(entry.slots)
+            self._by_hand.keep_gradients(entry.slots, returned)
 
     def look(self, tensors: Any = None) -> None:
         """Record the step that the script has made without an optimizer since the last backward pass, if any.

@@ -84,11 +84,34 @@ class LossListener:
             self._read_roots(tensors)
             self._time.begins()
 
-    def backward_ended(self) -> None:
-        """Note that a backward pass has ended."""
+    def backward_ended(self, returned: tuple[Any, Any] | None = None) -> None:
+        """Note that a backward pass has ended.
+
+        Args:
+            returned: Inputs and results of `torch.autograd.grad`; None: it was a backward pass.
+        """
         if not self._allowance.light:
             self._time.ended()
-        self._hand_steps.backward_ended()
+        self._hand_steps.backward_ended(returned)
+
+    def gradients_asked(self, outputs: Any, inputs: Any, grad_outputs: Any) -> bool:
+        """Record `torch.autograd.grad` like a backward pass if a step without an optimizer may follow; else False.
+
+        Calls for the gradients of one loss are one pass: a script may ask for each weight by itself.
+        """
+        loss = self._hand_steps.loss_asked(outputs, inputs, grad_outputs)
+        if loss is None:
+            return False
+        if not self._hand_steps.is_root(loss):
+            self.backward_begins(loss)
+            self._hand_steps.note_root(loss)
+        elif not self._allowance.light:
+            self._time.begins()
+        return True
+
+    def gradients_returned(self, inputs: Any, gradients: Any) -> None:
+        """Expect a step after `torch.autograd.grad`."""
+        self.backward_ended((inputs, gradients))
 
     def _takes_root(self, loss: Any) -> bool:
         """Record the loss of a step with only numbers; False: it must be inspected fully."""

@@ -136,13 +136,21 @@ class ParameterRecorder:
             slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
         self._read(Kind.GRADIENT, slots, gradient, mask, buffer)
 
-    def keep_weights(self, entry: Entry, mask: int) -> None:
-        """Copy the weights whose update is selected, before the step changes them."""
-        self._kept.clear()
+    def keep_weights(self, entry: Entry, mask: int, *, more: bool = False) -> None:
+        """Copy the weights whose update is selected, before the step changes them.
+
+        Args:
+            entry: The optimizer.
+            mask: Mask of the step.
+            more: Weights that are already copied may have changed; copy the others.
+        """
+        if not more:
+            self._kept.clear()
         if Kind.UPDATE not in self._session.plan.kinds(mask):
             return
         for slot in entry.slots:
-            if self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer) is None:
+            if id(slot.parameter) in self._kept or self._session.plan.taking(
+                    mask, Key(Kind.UPDATE, slot.path), slot.layer) is None:
                 continue
             now = local(slot.parameter).detach()
             copy = self._before.get(id(slot.parameter))
@@ -189,7 +197,7 @@ class ParameterRecorder:
         """Forget every parameter: an optimizer is gone, and its model may be."""
         self._prepared.clear()
         self._parts.clear()
-        self._before.clear()
+        self._before = {key: copy for key, copy in self._before.items() if key in self._kept}
 
     def forget_step(self) -> None:
         """Forget the notes of the step that ended, and its copies of weights if their memory matters.

@@ -5,6 +5,10 @@ end: so its own loops keep counting, whatever they do once per pass, and the var
 requests the second batch of the pass in which the checkpoint was saved, models, optimizers, schedulers, the position in
 the data, the script's own variables and all generators are restored, and the loader continues with the next batch.
 
+A script may need all batches of an evaluation, for example to compare all predictions with all targets. If it fails on
+the way, after an evaluation was shortened, the run notes it, and later attempts repeat evaluations in full. An
+evaluation is a pass in which no optimizer has stepped.
+
 Until then, the script's standard output is not shown, and its calls of `torch.save` write nothing: they would show and
 store wrong values.
 """
@@ -38,7 +42,14 @@ from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.variables import put_back
 from barograph.errors import EXIT_STOPPED, BarographError, ResumeFailed
 from barograph.model.resume import ResumeOrder, ResumeResult, result_of_worker
-from barograph.runs.state.checkpoints import Checkpoint, name_of_worker, read_checkpoint, read_next
+from barograph.runs.state.checkpoints import (
+    Checkpoint,
+    name_of_worker,
+    need_full_evaluations,
+    needs_full_evaluations,
+    read_checkpoint,
+    read_next,
+)
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -46,7 +57,8 @@ if TYPE_CHECKING:
     from barograph.capture.torch.integration import TorchIntegration
 
 
-_ENDED_BEFORE = "The script ended before it reached the position of the checkpoint."
+_ENDED_BEFORE = "The script ended before it reached the position of the checkpoint"
+_MOST_CHARS = 300
 
 
 class PassedOver:
@@ -56,10 +68,12 @@ class PassedOver:
         resuming: Determines when that is.
         loader: The loader.
         name: Name of the pass.
+        steps: Optimizer steps since the script started.
     """
 
-    def __init__(self, resuming: Resuming, loader: Any, name: PassName) -> None:
-        self.loader, self.name = loader, name
+    def __init__(self, resuming: Resuming, loader: Any, name: PassName, steps: int) -> None:
+        self.loader, self.name, self.steps = loader, name, steps
+        self.batches: Any = None
         self.given = 0
         self.real: Any = None
         self._resuming = resuming
@@ -89,6 +103,8 @@ class Resuming:
         loaders: Names passes.
         arrived: Called once everything is restored, with the passes that continue, by their iterators.
         feeding: Is notified of indices drawn on the way.
+        in_full: Repeats evaluations in full.
+        need_full: Called if the script failed after an evaluation was shortened.
 
     Attributes:
         over: The training continues, or never will.
@@ -96,7 +112,8 @@ class Resuming:
 
     def __init__(
         self, checkpoint: Checkpoint, order: ResumeOrder, names: ModelNames, optimizers: OptimizerBook,
-        loaders: LoaderNames, arrived: Callable[[list[tuple[Any, Pass]]], None], feeding: Feeding,
+        loaders: LoaderNames, arrived: Callable[[list[tuple[Any, Pass]]], None], feeding: Feeding, *,
+        in_full: bool, need_full: Callable[[], None],
     ) -> None:
         self._content = checkpoint.content
         self._checkpoint = checkpoint
@@ -106,6 +123,9 @@ class Resuming:
         self._loaders = loaders
         self._arrived = arrived
         self._feeding = feeding
+        self._in_full, self._need_full = in_full, need_full
+        self._steps = 0
+        self._has_shortened = False
         self._unpacker = Unpacker(checkpoint.tensors, checkpoint.name, meshes=names.meshes)
         self._targets = {_name_of(item): item for item in self._content["place"]["passes"]}
         self._first = _name_of(self._content["place"]["passes"][0])
@@ -132,35 +152,65 @@ class Resuming:
                    optimizer_hooks.register_optimizer_step_post_hook(self._stepped)]
         self._undo += [handle.remove for handle in handles]
 
-    def ends(self) -> None:
-        """Note that the script has ended: report if it did not reach its checkpoint."""
-        if not self.over and os.getpid() == self._pid and not self._is_said():
-            self._undo_all()
-            self._say(ResumeResult(self._checkpoint.steps, _ENDED_BEFORE))
+    def ends(self, error: str = "") -> None:
+        """Note that the script has ended: report if it did not reach its checkpoint.
+
+        Args:
+            error: The exception that ended it; "": none.
+
+        Raises:
+            StoreError: The store rejected the note that evaluations must be repeated in full.
+        """
+        if self.over or os.getpid() != self._pid or self._is_said():
+            return
+        self._undo_all()
+        again = self._has_shortened and bool(error) and not error.startswith(KeyboardInterrupt.__name__)
+        line = error.partition("\n")[0][:_MOST_CHARS].rstrip(".")
+        why = f": {line}." if line else "."
+        hint = " Evaluations were shortened; the next attempt repeats them in full." if again else ""
+        if again:
+            self._need_full()
+        self._say(ResumeResult(self._checkpoint.steps, f"{_ENDED_BEFORE}{why}{hint}", again=again))
 
     # Until the script reaches its checkpoint
 
     def begins(self, loader: Any) -> PassedOver:
         """Return the iterator over a loader that a script gets."""
         self._quiet()
-        passed = PassedOver(self, loader, self._loaders.begins(loader))
+        passed = PassedOver(self, loader, self._loaders.begins(loader), self._steps)
         self._under_way[passed.name] = passed
         return passed
 
     def next_of(self, passed: PassedOver) -> Any:
-        """Return the one batch of a skipped pass; nothing if the training continues here.
+        """Return a batch of a skipped pass; nothing if the training continues here.
 
         Raises:
-            StopIteration: The script already got that batch.
+            StopIteration: The script already got all batches it gets.
         """
-        if passed.given == 0:
-            passed.given = 1
-            return self._batch_of(passed.loader)
-        if self.over or passed.name != self._first:
+        if passed.given and passed.name == self._first and not self.over:
+            self._arrive(passed, sys._getframe(1))
+            return None
+        try:
+            batch = self._in_full_of(passed) if self._in_full else self._first_of(passed)
+        except StopIteration:
             self._under_way.pop(passed.name, None)
+            raise
+        passed.given += 1
+        return batch
+
+    def _in_full_of(self, passed: PassedOver) -> Any:
+        """Return the next batch, until an optimizer steps."""
+        if self.over or self._steps > passed.steps:
             raise StopIteration
-        self._arrive(passed, sys._getframe(1))
-        return None
+        if passed.batches is None:
+            passed.batches = self._iterate(passed.loader)
+        return next(passed.batches)
+
+    def _first_of(self, passed: PassedOver) -> Any:
+        if passed.given:
+            self._has_shortened = self._has_shortened or self._steps == passed.steps
+            raise StopIteration
+        return self._batch_of(passed.loader)
 
     def _batch_of(self, loader: Any) -> Any:
         key = id(loader)
@@ -177,6 +227,7 @@ class Resuming:
             self._names.label_all()
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._steps += 1
         self._optimizers.entry(optimizer).meet()
 
     def _quiet(self) -> None:
@@ -352,7 +403,8 @@ def _from_checkpoint(
         integration.install()
 
     resuming = Resuming(checkpoint, order, integration.names, integration.optimizers, checkpointer.loaders, arrived,
-                        integration.feeding)
+                        integration.feeding, in_full=needs_full_evaluations(store),
+                        need_full=lambda: need_full_evaluations(store))
     integration.feeding.resume(resuming)
     # Nothing is recorded on the way, whatever the script passes.
     integration.hooks.place.begin_own_work()

@@ -3,6 +3,7 @@
 Everything else uses PyTorch's official global hooks. There are no hooks for these:
 
 - `torch.autograd.backward`: its root is the loss (`Tensor.backward` calls it).
+- `torch.autograd.grad`: the same for scripts without an optimizer, which subtract the gradients from their weights.
 - `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients before clipping. `clip_grad_norm_` always calls it, under
   whatever name a script imported that.
 - `torch.nn.utils.clip_grad_value_`, also in `clip_grad`: the same for clipping by value.
@@ -73,6 +74,8 @@ class LossListener(Protocol):
 
     def backward_begins(self, tensors: Any) -> None: ...
     def backward_ended(self) -> None: ...
+    def gradients_asked(self, outputs: Any, inputs: Any, grad_outputs: Any) -> bool: ...
+    def gradients_returned(self, inputs: Any, gradients: Any) -> None: ...
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
     def takes_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> bool: ...
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
@@ -150,6 +153,7 @@ class Wrappers:
     def install(self) -> None:
         """Wrap everything in the list above."""
         self._wrap(torch.autograd, "backward", self._backward)
+        self._wrap(torch.autograd, "grad", self._grad)
         self._wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
         self._wrap(clip_grad, "clip_grad_value_", self._clip_value)
         self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
@@ -255,15 +259,23 @@ class Wrappers:
 
     @staticmethod
     def _backward(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
-        tensors = args[0] if args else kwargs.get("tensors")
-        if isinstance(tensors, Iterator):
-            # Reading an iterator exhausts it: pass its items to PyTorch.
-            tensors = tuple(tensors)
-            args, kwargs = ((tensors, *args[1:]), kwargs) if args else (args, {**kwargs, "tensors": tensors})
+        args, kwargs, (tensors,) = _read(args, kwargs, "tensors")
         listeners.losses.backward_begins(tensors)
         result = original(*args, **kwargs)
         listeners.losses.backward_ended()
         return result
+
+    @staticmethod
+    def _grad(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
+        args, kwargs, (outputs, inputs, grad_outputs, _, create_graph, _, _, is_batch) = _read(
+            args, kwargs, "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs",
+            "allow_unused", "is_grads_batched")
+        # Gradients with a graph are part of a loss.
+        expected = not (create_graph or is_batch) and listeners.losses.gradients_asked(outputs, inputs, grad_outputs)
+        gradients = original(*args, **kwargs)
+        if expected:
+            listeners.losses.gradients_returned(inputs, gradients)
+        return gradients
 
     @staticmethod
     def _make_optimizer(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
@@ -367,6 +379,13 @@ class Wrappers:
             self._in_scheduler = False
         listeners.optimizers.scheduler_stepped(args[0])
         return result
+
+
+def _read(args: Any, kwargs: Any, *names: str) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
+    """Return the arguments, iterators as tuples since they can be read only once; and those of these names."""
+    args = tuple(tuple(item) if isinstance(item, Iterator) else item for item in args)
+    kwargs = {name: tuple(item) if isinstance(item, Iterator) else item for name, item in kwargs.items()}
+    return args, kwargs, [args[at] if len(args) > at else kwargs.get(name) for at, name in enumerate(names)]
 
 
 def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

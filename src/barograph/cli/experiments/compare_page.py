@@ -11,7 +11,7 @@ from rich.text import Text
 from barograph.cli.experiments.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.experiments.comparing import Comparison, compared, group_of, metric_and_statistic
+from barograph.experiments.comparing import Comparison, compared, group_of, metric_and_statistic, without_single_totals
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement, bounds_in_words, judged
 from barograph.experiments.reaching import places_from_text, reached, reached_by_groups
@@ -102,6 +102,8 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
             differences = tuple(item for item in differences if item.name.startswith(wanted))
             if not differences:
                 continue
+        elif part == "metrics":
+            differences = tuple(without_single_totals(differences))
         same = found.same[part]
         printer.heading(part, f"{same:,} identical" if same else "")
         printer.table(columns, [[row.name, *map(_shown, row.values)] for row in differences])

@@ -9,7 +9,7 @@ from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad
 from barograph.model.key import kind_from_name
 from barograph.model.one_line import shown_lines
-from barograph.queries.keys import KeyRow, keys_of
+from barograph.queries.keys import KeyRow, keys_of, without_counts
 from barograph.queries.workers import chosen, figures_of
 from barograph.watch.figures import figure, share
 
@@ -38,7 +38,12 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
     if as_json:
         printer.json([row.to_json() for row in rows])
     elif rows:
-        printer.table(_COLUMNS, [_row(row) for row in rows])
+        shown_rows = without_counts(rows) if printer.on_terminal and kind is None and path == "*" else rows
+        printer.table(_COLUMNS, [_row(row) for row in shown_rows])
+        if left_out := len(rows) - len(shown_rows):
+            kinds = sorted({row.key.kind.value for row in rows} - {row.key.kind.value for row in shown_rows})
+            printer.line(f"{left_out} counts of classes are not shown: {', '.join(f'--kind {kind}' for kind in kinds)}",
+                         indent=2)
     else:
         printer.line("No data in this run can be read." if run.damage else "Nothing has been recorded in this run yet.")
     if others := figures_of(run, shown):

@@ -19,7 +19,7 @@ def command(
 
     The newest come first; deleted and archived runs are left out. Looks six folders deep, except in hidden folders.
 
-    For each: its state, start time, steps, last loss, open findings by severity, recording cost (share of training
+    For each: its state, start time, steps, last loss, open problems by severity, recording cost (share of training
     time), and its path, which the other commands accept.
 
     Examples:

@@ -22,7 +22,7 @@ from barograph.watch.figures import figure, local_time, share
 
 _COLUMNS = (
     Column("name", spare=2), Column("state"), Column("started", spare=1), Column("steps", right=True),
-    Column("loss", right=True), Column("open findings"), Column("cost", right=True, spare=3), Column("place"),
+    Column("loss", right=True), Column("problems"), Column("cost", right=True, spare=3), Column("place"),
 )
 
 
@@ -74,14 +74,14 @@ def _row(run: RunRow) -> Sequence[Cell]:
     state = state_text(job_state or run.state.value)
     if run.started_unix is None:
         return [run.title, state, "", "", "", "", "", run.place]
-    return [run.title, state, local_time(run.started_unix), f"{run.steps}", figure(run.loss), _findings(run),
+    return [run.title, state, local_time(run.started_unix), f"{run.steps:,}", figure(run.loss), _problems(run),
             share(run.cost_share), run.place]
 
 
-def _findings(run: RunRow) -> Text:
-    """Return the open findings by severity, or why there are none."""
-    if run.open_findings:
-        found = run.open_findings.items()
+def _problems(run: RunRow) -> Text:
+    """Return the open problems by severity, or why there are none."""
+    if run.open_problems:
+        found = run.open_problems.items()
         return Text(", ").join(severity_text(severity, f"{number} {severity.value}") for severity, number in found)
-    text = run.no_open_findings
+    text = run.no_open_problems
     return Text(text, {"none": "green", "not watched": "dim", "not fully evaluated": "dim"}.get(text, ""))

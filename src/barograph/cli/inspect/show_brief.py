@@ -13,6 +13,7 @@ from barograph.model.finding import Severity
 from barograph.queries.layers import NOT_FINITE, OK, LayerRow, health_of
 from barograph.queries.numbers import Number, without_repeats
 from barograph.queries.problems import Problem
+from barograph.queries.summary import OF_TENSORS
 from barograph.watch.closing import problem_lines, wrapped
 from barograph.watch.figures import figure
 from barograph.watch.wording import SEVERITY_STYLES, shown
@@ -57,7 +58,8 @@ def print_brief(
 
 
 def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
-    # For a run without problems, the verdict contains the first of it.
+    # The number of steps with tensors stands above. For a run without problems, the verdict has the first of the rest.
+    unseen = [text for text in unseen if not text.startswith(OF_TENSORS)]
     texts = list(unseen if sick else unseen[1:])[:1]
     lines = _entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
                    width) if texts else []

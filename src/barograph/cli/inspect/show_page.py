@@ -33,7 +33,7 @@ from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 from barograph.runs.state.checkpoints import steps_of_checkpoints
-from barograph.watch.closing import RECORD_STEPS, recorded_line
+from barograph.watch.closing import RECORD_STEPS, recorded_lines
 from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.wording import problem_head, recording_cost, shown
 
@@ -118,10 +118,11 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
     summary = now.summary
     facts = [("place", now.url), ("started", _started(now))]
     if any(item.last is not None for item in summary.workers):
-        facts.append(("recorded", recorded_line(summary)))
-    told = {"job", "because", "figures", "workers", "held", "checkpoints"}
-    facts += [(name, f"{cell}") for name, cell in (*_facts(run, now), *_kept(place, run, now)) if name in told]
-    unjudged = now.recall.watched and not now.recall.problem
+        facts.append(("recorded", recorded_lines(summary)[0]))
+    in_brief = {"job", "because", "figures", "workers", "held", "checkpoints"}
+    facts += [(name, f"{cell}") for name, cell in (*_facts(run, now), *_kept(place, run, now))
+              if name in in_brief and not (name == "because" and summary.is_said(f"{cell}"))]
+    unjudged = now.recall.watched and not now.recall.problem and not summary.logged
     job_state = _job_state(run, now)
     hint = RECORD_STEPS if summary.may_train and job_state in ("", Phase.FINISHED) else ""
     print_brief(
@@ -143,7 +144,8 @@ def _print_rules(printer: Printer, place: str, now: RunNow) -> None:
         printer.line(hint, indent=2)
     if summary.findings:
         printer.heading("Findings")
-        print_findings(printer, summary.findings, summary.diagnosis)
+        titles = {item.id: problem.title for problem in summary.problems[::-1] for item in problem.findings}
+        print_findings(printer, summary.findings, summary.diagnosis, titles)
     unjudged = summary.not_evaluated_lines(whole=True)
     for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Warnings", summary.warnings)):
         if texts:

@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from barograph.cli.record import run
+from barograph.cli.stray_options import BesideLaterScript
+
+CLASS = BesideLaterScript
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 

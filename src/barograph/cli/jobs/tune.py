@@ -9,6 +9,7 @@ import typer
 import typer.core
 
 from barograph.cli.jobs import submit
+from barograph.cli.stray_options import BesideScript
 
 _NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
                 "live")
@@ -163,7 +164,7 @@ def _signature() -> inspect.Signature:
 
 start.__signature__ = _signature()  # type: ignore[attr-defined]
 start.__annotations__ = {name: item.annotation for name, item in _signature().parameters.items()}
-GROUP.command(_DEFAULT, context_settings={"ignore_unknown_options": True})(start)
+GROUP.command(_DEFAULT, cls=BesideScript, context_settings={"ignore_unknown_options": True})(start)
 
 _StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study, or its directory or URL.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -174,11 +175,12 @@ def resume(
     study: _StudyName,
     jobs: Annotated[int | None, typer.Option(help="New number of trials.")] = None,
     parallel: Annotated[int | None, typer.Option(help="New number of trials at the same time.")] = None,
+    max_time: Annotated[str | None, typer.Option(help="New time limit of the whole study: 2h.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Continue a study.
 
-    Also one that you stopped, or that is complete: --jobs sets a new number of trials.
+    Also one that you stopped, or that is complete: --jobs and --max-time set new limits.
 
     Examples:
 
@@ -188,7 +190,7 @@ def resume(
     """
     from barograph.cli.jobs.tune_page import resume_named
 
-    resume_named(study, jobs=jobs, parallel=parallel, as_json=as_json)
+    resume_named(study, jobs=jobs, parallel=parallel, max_time=max_time, as_json=as_json)
 
 
 @GROUP.command("show")
@@ -207,7 +209,7 @@ def show(study: _StudyName, as_json: _Json = False) -> None:
 
 
 @GROUP.command("stop")
-def stop(study: _StudyName) -> None:
+def stop(study: _StudyName, as_json: _Json = False) -> None:
     """Stop a study and its running trials.
 
     Examples:
@@ -216,7 +218,7 @@ def stop(study: _StudyName) -> None:
     """
     from barograph.cli.jobs.tune_page import stop_named
 
-    stop_named(study)
+    stop_named(study, as_json=as_json)
 
 
 @GROUP.command("list")

@@ -14,17 +14,19 @@ from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.errors import BarographError, RunError, StoreError, UnknownName
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.store.urls import store_from_url
+from barograph.tune.about import start_of
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.live_values import Latest
-from barograph.tune.options import OPTIONS, better_error, check_positive, split_entries
+from barograph.tune.options import OPTIONS, better_error, check_positive, max_secs_of, split_entries
 from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
@@ -48,22 +50,31 @@ def start_typed(typed: Mapping[str, Any]) -> None:
     if options.get("seed") is not None and plan.parallel > 1:
         _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
              "which trials end decides what is tried next.")
+    if options.get("parent"):
+        _say(start_of(study.heritage) or "No trial of the earlier studies has finished: starts from nothing.")
     _follow(study, plan, home, as_json=typed["as_json"])
 
 
-def resume_named(name: str, *, jobs: int | None, parallel: int | None, as_json: bool) -> None:
+def resume_named(
+    name: str, *, jobs: int | None = None, parallel: int | None = None, max_time: str | None = None, as_json: bool
+) -> None:
     """Continue a study, and follow it to its end."""
     from dataclasses import replace
 
     check_positive("jobs", jobs)
+    secs = max_secs_of(max_time)
     home = JobsHome()
     study = open_study(name, home)
     plan = TrialPlan.from_json(study.spec.details)
     if parallel is not None:
         plan = replace(plan, parallel=parallel)
-    if jobs is not None or study.over:
-        limit = study.spec.completion if jobs is None else replace(study.spec.completion, trials=jobs)
+    if jobs is not None or secs is not None or study.over:
+        limit = study.spec.completion
+        limit = replace(limit, trials=limit.trials if jobs is None else jobs, secs=limit.secs if secs is None else secs)
         study.extend(tried_again(limit, study.trials))
+    if study.over and not study.running:
+        hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
+        _say(f"no more trials: {study.over}.{hint}")
     _follow(study, plan, home, as_json=as_json)
 
 
@@ -79,13 +90,17 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.line(sentence)
 
 
-def stop_named(name: str) -> None:
+def stop_named(name: str, *, as_json: bool) -> None:
     """Stop a study, its running trials, and the jobs that repeat or refit its best ones."""
     home, printer = JobsHome(), Printer()
     study = open_study(name, home)
     over = study.over
     goes_on, stopped = stop_study(study, home, BY_USER)
-    if goes_on:
+    if stopped:
+        ensure_controller(home)  # otherwise jobs of a killed one get no request
+    if as_json:
+        printer.json({"name": name, "over": study.over, "stopping": stopped})
+    elif goes_on:
         printer.line(f"Stopping {name} and {count(len(stopped), 'job')}. To continue later:  "
                      f"barograph tune resume {name}")
     else:
@@ -232,8 +247,9 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
     ranked = importance(study)
     printer.entries([
-        ("best", f"trial {best.number}: {values} with "
-                 f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
+        (f"best {study.objective.name}" if len(study.spec.objectives) > 1 else "best",
+         f"trial {best.number}: {values} with "
+         f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
         *([("front", f"trials {', '.join(str(trial.number) for trial in study.front)}: no other is better in all "
                      "objectives")] if len(study.spec.objectives) > 1 else []),
         *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,7 +28,8 @@ _ENDED = 5
 _STATE = 11
 """Characters of the longest state, "downloading"."""
 _REGIONS = 3
-_GAP, _LONGEST_NAME, _LEAST_NOTE = 2, 14, 24
+_LONG_WAIT_SECS = 30.0
+_GAP, _LONGEST_NAME, _LEAST_NOTE = 2, 14, 20
 """Characters between columns, of the longest name of a column, and the minimum for the progress or reason."""
 
 
@@ -38,10 +40,14 @@ class StudyView:
         study: The study.
         plan: How its trials are trained.
         quiet: Show nothing.
+        clock: Monotonic clock in seconds.
     """
 
-    def __init__(self, study: Study, plan: TrialPlan, *, quiet: bool = False) -> None:
-        self._study, self._plan, self._quiet = study, plan, quiet
+    def __init__(
+        self, study: Study, plan: TrialPlan, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._study, self._plan, self._quiet, self._clock = study, plan, quiet, clock
+        self._waiting_since: dict[tuple[int, str], float] = {}
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._outage = ""
@@ -74,10 +80,16 @@ class StudyView:
             if (trial.number, trial.state) not in self._printed:
                 self._printed.add((trial.number, trial.state))
                 print(f"barograph: {self._line(trial)}", file=sys.stderr, flush=True)
-        problems = {number: job.progress.problem for number, job in tuner.jobs.items() if job.progress.problem}
+        problems = {number: text for number, job in tuner.jobs.items()
+                    if (text := job.progress.problem or self._long_wait(number, job.progress.waits))}
         for number in problems.keys() - self._with_problem:
             print(f"barograph: trial {number}: {problems[number]}", file=sys.stderr, flush=True)
         self._with_problem = set(problems)
+
+    def _long_wait(self, number: int, waits: str) -> str:
+        """Return why a job waits if it has waited for half a minute; each waits for a moment."""
+        since = self._waiting_since.setdefault((number, waits), self._clock())
+        return waits if self._clock() - since >= _LONG_WAIT_SECS else ""
 
     def _line(self, trial: Trial) -> str:
         values = ", ".join(f"{name}={value_text(value)}" for name, value in trial.parameters.items())
@@ -155,6 +167,6 @@ def _table(rows: Sequence[_Row], metric: str, names: Sequence[str], width: int) 
 
 
 def _progress_text(progress: TrialProgress) -> str:
-    if progress.problem:
-        return progress.problem
+    if progress.problem or progress.waits:
+        return progress.problem or progress.waits
     return f"step {progress.step:,}, {count(progress.reports, 'value')}" if progress.step else ""

@@ -16,7 +16,7 @@ from barograph.errors import ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.one_line import shown_lines
-from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.model.resume import ResumeOrder, failure_among, results_of_workers
 from barograph.model.settings import settings_from_mapping
 from barograph.provenance.secrets import held_back
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
@@ -59,7 +59,7 @@ def resume(
         exit_code = recorded(words, Launch(settings, claim.attempt, needs_of(rules), order), run.store, rules,
                              live=live, as_json=as_json, recipients={})
         if checkpoint is not None:
-            _tell(result, checkpoint, exit_code, quiet=as_json)
+            _tell(result, checkpoint, exit_code, place, quiet=as_json)
     end_like(exit_code)
 
 
@@ -87,17 +87,15 @@ def _claimed(run: RunReader) -> Claim:
                           f"run: barograph run … ({run.store.url})") from error
 
 
-def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) -> None:
+def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, place: str, *, quiet: bool) -> None:
     """Print whether the training continued identically.
 
     Raises:
         ResumeFailed: The training did not continue.
     """
-    workers = [result_from_text(said.read_text(encoding="utf-8"))
-               for said in sorted(file.parent.glob(f"{file.name}*"))]
-    for worker in workers:
-        if worker.failure:
-            raise ResumeFailed(worker.failure)
+    workers = results_of_workers(file)
+    if failed := failure_among(workers):
+        raise ResumeFailed(failed.failure + (f" Start it: barograph resume {place} …" if failed.again else ""))
     if not workers:
         raise ResumeFailed(f"The script ended with exit code {exit_code} before it reached the step of the "
                            "checkpoint.")

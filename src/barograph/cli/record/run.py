@@ -22,6 +22,7 @@ from barograph.cli.options import (
     tags_from,
     whole_path,
 )
+from barograph.cli.stray_options import BesideScript
 from barograph.errors import SettingsError
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
@@ -38,6 +39,8 @@ from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
     from barograph.watch.recipient import Recipient
+
+CLASS = BesideScript
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -224,7 +227,8 @@ def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = Non
         "notify": typed["notify"] or None, "tags": tags_from(typed["tag"]), **tables_set(typed["set_"]),
     }, typed["config"], trusts=bool(typed.get("trust")), of_job=of_job)
     if typed["checkpoint"] is not None:
-        settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"]))
+        settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"],
+                                                                  name="--checkpoint"))
     if typed["record"] and settings.recorder is None:
         settings = replaced(settings, recorder=RecorderSettings())
     if typed["capsule_on"] is not None:

@@ -94,7 +94,7 @@ class _Serving:
     ) -> None:
         self._place, self._options, self._wait = place.rstrip("/"), options, wait
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._service = Service(root, self._store_of, self._watcher_of, part=part)
         self._of_many = part.of > 1
 
@@ -136,8 +136,8 @@ class _Serving:
     def _watcher_of(self, name: str, store: Store) -> Watcher:
         run: RunReader = run_at(self._url_of(name))
         settings, not_used = settings_for(run, self._options)
-        if not_used and name not in self._told:
-            self._told.add(name)
+        if not_used and name not in self._reported:
+            self._reported.add(name)
             self._console.print(f"barograph: {shown(name or '.')} was started with rules that are not installed "
                                 f"here and do not run: {shown(', '.join(not_used))}.", soft_wrap=True)
         one = replace(self._options, processes=1, engine=PROCESSES)

@@ -27,6 +27,7 @@ from barograph.processes.process import ended_reason
 from barograph.queries.memory_at_end import out_of_memory
 from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule
+from barograph.rules.vitals import ScriptError
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
@@ -70,8 +71,8 @@ class Supervision:
         self._rules = rules
         self._actions = actions_from_settings(settings)
         self._expected = settings.collections
-        self._post = notifiers_of(settings, store.url, recipients=recipients or {})
-        self._post_secs = settings.notify_timeout_secs if self._post else 0.0
+        self._queue = notifiers_of(settings, store.url, recipients=recipients or {})
+        self._queue_secs = settings.notify_timeout_secs if self._queue else 0.0
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
         self._executors = seats(rule_timeout_secs=settings.rule_timeout_secs)
         self._rules_secs = settings.rule_timeout_secs * sum(not is_ours(rule) for rule in rules)
@@ -82,7 +83,7 @@ class Supervision:
         self._stream = LastingStream(sys.stderr)
         self._notifiers = self._notifiers_for(settings)
         self._view = LiveView(self._stream) if live and not as_json and can_be_drawn_on(self._stream) else None
-        self._told: dict[str, None] = {}
+        self._reported: dict[str, None] = {}
         self._summary: RunSummary | None = None
         self._over = threading.Event()
         for name in asked_and_not_allowed(settings):
@@ -102,7 +103,7 @@ class Supervision:
         self._over.set()
         try:
             # A little longer than the thread's own limit, which it checks only between two requests.
-            self._thread.join(self._patience_secs + self._post_secs + 1)
+            self._thread.join(self._patience_secs + self._queue_secs + 1)
             if self._rules_secs and self._thread.is_alive():
                 self._tell(f"waiting up to {self._rules_secs:g} s for third-party rules (rule_timeout_secs); Ctrl-C "
                            "stops waiting")
@@ -147,7 +148,9 @@ class Supervision:
     def _notifiers_for(self, settings: Settings) -> list[Notifier]:
         notifiers: list[Notifier] = []
         if not self._as_json:
-            notifiers.append(TerminalNotifier(Console(file=cast(TextIO, self._stream), highlight=False)))
+            console = Console(file=cast(TextIO, self._stream), highlight=False)
+            # The script prints its own error, and the summary follows.
+            notifiers.append(TerminalNotifier(console, without={ScriptError.code}))
         if settings.findings_to:
             notifiers.append(FileNotifier(Path(settings.findings_to), self._store.url))
         return notifiers
@@ -177,7 +180,7 @@ class Supervision:
     def _watcher(self) -> Watcher | None:
         try:
             watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
-                              post=self._post, expected=self._expected, executors=self._executors)
+                              queue=self._queue, expected=self._expected, executors=self._executors)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; retrying. {error}")
             return None
@@ -220,16 +223,16 @@ class Supervision:
         return shutil.get_terminal_size().columns if self._stream.isatty() else None
 
     def _to_json(self, exit_code: int) -> dict[str, object]:
-        told = list(self._told)
+        reported = list(self._reported)
         if self._summary is None:
             return {"url": self._store.url, "attempt": self._attempt, "verdict": "Not watched to its end.",
-                    "problems": [], "warnings": told, "exit_code": exit_code}
+                    "problems": [], "warnings": reported, "exit_code": exit_code}
         data = self._summary.to_json()
-        return {**data, "warnings": [*data["warnings"], *told], "exit_code": exit_code}
+        return {**data, "warnings": [*data["warnings"], *reported], "exit_code": exit_code}
 
     def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told[text] = None
+        if text not in self._reported:
+            self._reported[text] = None
             if not self._as_json:
                 self._say(f"barograph: {text}")
 

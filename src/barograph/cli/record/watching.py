@@ -172,13 +172,13 @@ def watcher_for(run: RunReader, settings: Settings, options: Options, notifiers:
     Raises:
         UnknownName, SettingsError, BadRule: A rule or a parameter is invalid.
     """
-    told = list(notifiers)
+    all_notifiers = list(notifiers)
     if settings.findings_to:
-        told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
+        all_notifiers.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
     # A read-only look must not change a training, unless that is explicitly requested.
     dry = options.fresh and options.on_finding is None
     return Watcher(
-        run.store, rules_from_settings(settings), notifiers=told, post=notifiers_of(settings, run.url),
+        run.store, rules_from_settings(settings), notifiers=all_notifiers, queue=notifiers_of(settings, run.url),
         actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
         record=not options.fresh, patient=not options.once,
         executors=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,

@@ -45,8 +45,9 @@ def workers_of(held: Capsule) -> tuple[Worker, ...]:
     port = _free_port()
     ranks = [int(rank), *(() if alone else (other for other in places if other != rank))]
     # The script sets the ranks of workers that it starts itself.
-    told = is_of_children(held)
-    return tuple(Worker(places[other], other, {} if told else _told(other, size, port)) for other in ranks)
+    starts_itself = is_of_children(held)
+    return tuple(Worker(places[other], other, {} if starts_itself else _variables(other, size, port))
+                 for other in ranks)
 
 
 def is_of_children(held: Capsule) -> bool:
@@ -73,7 +74,7 @@ def _is_same_step(one: CapsuleHead, other: CapsuleHead) -> bool:
     return (one.attempt, one.step, one.optimizer) == (other.attempt, other.step, other.optimizer)
 
 
-def _told(rank: int, size: int, port: int) -> dict[str, str]:
+def _variables(rank: int, size: int, port: int) -> dict[str, str]:
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "ROLE_RANK": rank, "WORLD_SIZE": size,
                "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
     return {"MASTER_ADDR": "127.0.0.1", **{name: str(number) for name, number in numbers.items()}}

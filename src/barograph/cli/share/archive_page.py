@@ -41,7 +41,7 @@ def export_and_print(
         printer.json({"file": out, "file_bytes": exported.file_bytes, **exported.to_json()})
     else:
         _print_exported(printer, exported, out)
-    return exported.whole
+    return exported.complete
 
 
 def import_and_print(file: str, root: str | None, *, as_json: bool) -> None:

@@ -129,20 +129,20 @@ def follow_run(
     except KeyboardInterrupt:
         with contextlib.suppress(EndpointFailed):
             sending.end()
-        return Handed(sending.told, interrupted=True)
-    return Handed(sending.told)
+        return Handed(sending.accepted, interrupted=True)
+    return Handed(sending.accepted)
 
 
 class _Sending:
     """Exports a running run.
 
     Attributes:
-        told: Numbers that were accepted.
+        accepted: Numbers that were accepted.
         interrupts: Delays Ctrl-C between sending a batch and counting it.
     """
 
     def __init__(self, run: RunReader, destination: Destination, monotonic: Callable[[], float]) -> None:
-        self.told = 0
+        self.accepted = 0
         self.interrupts = Interrupts(ignored=False)
         self._run, self._destination, self._monotonic = run, destination, monotonic
         self._waiting: list[Reading] = []
@@ -174,7 +174,7 @@ class _Sending:
             batch = list(next(batches(self._waiting)))
             with self.interrupts.held_back():
                 _send(self._destination, batch, resources)
-                self.told += len(batch)
+                self.accepted += len(batch)
                 del self._waiting[: len(batch)]
 
     def end(self) -> None:

@@ -100,7 +100,7 @@ def _print(printer: Printer, sent: Sequence[SentRun], url: str) -> None:
         entries.append(("unchanged", f"{count(len(sent) - len(new), 'run')} exported before"))
     printer.entries(entries)
     printer.lines([shown(f"{run.name}: {run.mlflow_run_id} ({count(run.points, 'number')})") for run in new], _SHOWN)
-    told = [sentence for run in new for sentence in run.told]
-    if told:
+    notes = [sentence for run in new for sentence in run.notes]
+    if notes:
         printer.heading("notes", Text("", "dim"))
-        printer.lines([shown(f"· {sentence}") for sentence in told], _SHOWN)
+        printer.lines([shown(f"· {sentence}") for sentence in notes], _SHOWN)

@@ -61,7 +61,7 @@ def _tags(item: Item, run: RunReader | None) -> Iterator[tuple[str, str]]:
     yield from ((name, text) for name, text in item.tags.items()
                 if name not in {f"{tracker}.run_id" for tracker in _TRACKERS})
     origin = read_origin(run.store) if run is not None else None
-    told = {
+    tags = {
         "mlflow.user": facts["by"], "mlflow.source.name": (origin.program if origin else "") or facts["command"],
         "mlflow.source.git.commit": facts["commit"], "mlflow.source.git.branch": facts["branch"],
         "mlflow.source.git.repoURL": facts["repository"],
@@ -69,7 +69,7 @@ def _tags(item: Item, run: RunReader | None) -> Iterator[tuple[str, str]]:
         "barograph.findings": ", ".join(sorted({f"{found.code} {found.rule}" for found in item.findings
                                                 if found.state == "open"})),
     }
-    yield from ((name, str(text)) for name, text in told.items() if text)
+    yield from ((name, str(text)) for name, text in tags.items() if text)
 
 
 def _datasets(item: Item, book: Mapping[str, Any]) -> Iterator[dict[str, str]]:

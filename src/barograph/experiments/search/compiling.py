@@ -15,7 +15,7 @@ from barograph.experiments.search.moments import unix_from_text
 from barograph.experiments.search.patterns import why_slow
 from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Literal, Not, Operator, Or
 from barograph.experiments.search.tokens import error_at
-from barograph.experiments.writing import LIST, NOTHING, NUMBER, TEXT, TRUTH, WHOLE, storable_name
+from barograph.experiments.writing import BOOLEAN, LIST, NOTHING, NUMBER, TEXT, WHOLE, storable_name
 from barograph.model.items import ItemKind, Relation
 
 Bool = ColumnElement[bool]
@@ -105,7 +105,8 @@ class Compiler:
         if value is None:
             return self._same(columns.type == NOTHING, asked.operator, asked)
         if isinstance(value, bool):
-            return and_(columns.type == TRUTH, self._held(columns.number, FieldKind.NUMBER, _with(asked, float(value))))
+            number = self._held(columns.number, FieldKind.NUMBER, _with(asked, float(value)))
+            return and_(columns.type == BOOLEAN, number)
         if isinstance(value, str):
             return and_(columns.type == TEXT, self._held(columns.text, FieldKind.TEXT, asked))
         return and_(columns.type.in_((NUMBER, WHOLE)), self._held(columns.number, FieldKind.NUMBER, asked))
@@ -172,7 +173,7 @@ class Compiler:
             return found
         if kind is FieldKind.TEXT and not isinstance(value, str):
             raise error_at(self._text, asked.position, f"{asked.field} is a string; write '{value}'")
-        if kind is FieldKind.TRUTH and not isinstance(value, bool):
+        if kind is FieldKind.BOOLEAN and not isinstance(value, bool):
             raise error_at(self._text, asked.position, f"{asked.field} is true or false")
         if kind in (FieldKind.NUMBER, FieldKind.TIME) and (isinstance(value, str | bool)):
             raise error_at(self._text, asked.position, f"{asked.field} is a number")

@@ -16,7 +16,7 @@ from barograph.experiments.search.fields import GROUPS, FieldKind, ItemField, Na
 from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.search.syntax import Field
 from barograph.experiments.search.writing_fields import field_text, value_text
-from barograph.experiments.writing import TRUTH, WHOLE, storable_name
+from barograph.experiments.writing import BOOLEAN, WHOLE, storable_name
 from barograph.model.items import STATISTICS, ItemKind
 
 MOST = 30
@@ -28,7 +28,7 @@ _OPERATORS = {
     FieldKind.NUMBER: ("=", "!=", "<", "<=", ">", ">=", "in", "exists"),
     FieldKind.TEXT: ("=", "!=", "contains", "like", "matches", "in", "exists"),
     FieldKind.TIME: (">", "<", ">=", "<="),
-    FieldKind.TRUTH: ("=", "and", "or"),
+    FieldKind.BOOLEAN: ("=", "and", "or"),
 }
 _MEANINGS = {"contains": "contains this text, any case", "like": "% is any text, _ any character",
              "matches": "regular expression", "in": "one of several values", "exists": "has any value"}
@@ -208,7 +208,7 @@ class _Completing:
         if path in _NAMED_ITEMS:
             yield from self._counted(ITEMS.c.name, ITEMS.c.kind == _NAMED_ITEMS[path])
         elif isinstance(known, ItemField):
-            if known.kind is FieldKind.TRUTH:
+            if known.kind is FieldKind.BOOLEAN:
                 yield from (("true", ""), ("false", ""))
             elif known.kind is FieldKind.TIME:
                 yield from ((value_text(time), "") for time in _TIMES)
@@ -216,8 +216,8 @@ class _Completing:
                 yield from self._counted(known.column, ITEMS.c.kind == ItemKind.RUN, known.column != "")
         elif isinstance(known, NamedField) and known.group == "params":
             for row in self._parameter_values(known.name):
-                number = row.number if row.number is None or row.type not in (WHOLE, TRUTH) else int(row.number)
-                value = bool(number) if row.type == TRUTH else row.text if row.number is None else number
+                number = row.number if row.number is None or row.type not in (WHOLE, BOOLEAN) else int(row.number)
+                value = bool(number) if row.type == BOOLEAN else row.text if row.number is None else number
                 yield value_text(value), f"{row.runs:,} runs"
         elif isinstance(known, NamedField) and known.group == "tags":
             yield from self._counted(TAGS.c.text, TAGS.c.name_id == self._name_id(known.name))

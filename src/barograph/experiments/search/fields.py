@@ -22,7 +22,7 @@ class FieldKind(Enum):
     TEXT = auto()
     NUMBER = auto()
     TIME = auto()
-    TRUTH = auto()
+    BOOLEAN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ ITEM_FIELDS: dict[str, ItemField] = {
     "steps": ItemField(ITEMS.c.steps, FieldKind.NUMBER),
     "size": ItemField(ITEMS.c.size_bytes, FieldKind.NUMBER),
     "duration": ItemField(ITEMS.c.ended_unix - ITEMS.c.started_unix, FieldKind.NUMBER),
-    "starred": ItemField(ITEMS.c.starred, FieldKind.TRUTH),
-    "archived": ItemField(ITEMS.c.archived, FieldKind.TRUTH),
-    "deleted": ItemField(ITEMS.c.deleted_unix.is_not(None), FieldKind.TRUTH),
-    "code.dirty": ItemField(ITEMS.c.dirty, FieldKind.TRUTH),
+    "starred": ItemField(ITEMS.c.starred, FieldKind.BOOLEAN),
+    "archived": ItemField(ITEMS.c.archived, FieldKind.BOOLEAN),
+    "deleted": ItemField(ITEMS.c.deleted_unix.is_not(None), FieldKind.BOOLEAN),
+    "code.dirty": ItemField(ITEMS.c.dirty, FieldKind.BOOLEAN),
 }
 """Field to its column; `duration` is in seconds."""
 ITEM_FIELDS |= {column: ITEM_FIELDS[field] for field, column in COLUMN_OF_FIELD.items() if field in ITEM_FIELDS}

@@ -18,22 +18,22 @@ _NAMED_ITEMS = {"experiment": ItemKind.EXPERIMENT, "experiments": ItemKind.EXPER
                 "trials": ItemKind.TRIAL}
 _BY_VALUE = (Operator.EQUAL, Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL)
 _MOST_NAMES = 10_000
-_MOST_TOLD = 10
+_MOST_NAMED = 10
 
 
 def hints(connection: Connection, search: Search) -> list[str]:
     """Return a sentence for each unknown name, with the nearest ones, and for each value of another type."""
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for field, asked in _asked(search):
         group = GROUPS.get(field.path[0].lower(), "")
         if group in _WHAT:
             parts = field.path[1:-1] if group == "metrics" and field.path[-1] in STATISTICS else field.path[1:]
             if parts:
-                told[missing_name(connection, group, ".".join(parts))] = None
-                told[_other_type(connection, group, ".".join(parts), asked)] = None
+                sentences[missing_name(connection, group, ".".join(parts))] = None
+                sentences[_other_type(connection, group, ".".join(parts), asked)] = None
         for value in _texts(asked) if ".".join(field.path).lower() in _NAMED_ITEMS else ():
-            told[_missing_item(connection, _NAMED_ITEMS[".".join(field.path).lower()], value)] = None
-    return [sentence for sentence in told if sentence]
+            sentences[_missing_item(connection, _NAMED_ITEMS[".".join(field.path).lower()], value)] = None
+    return [sentence for sentence in sentences if sentence]
 
 
 def missing_name(connection: Connection, group: str, name: str) -> str:
@@ -78,7 +78,7 @@ def _missing_item(connection: Connection, kind: ItemKind, name: str) -> str:
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     said = nearest(name, set(known))
-    return said if len(known) <= _MOST_TOLD else said.partition("There ")[0]
+    return said if len(known) <= _MOST_NAMED else said.partition("There ")[0]
 
 
 def _texts(asked: Comparison | None) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Outgoing:
 class Fitting:
     """Adapts names and texts to MLflow's limits, and collects what it changed."""
 
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _taken: dict[str, str] = field(default_factory=dict)
 
     def name(self, what: str, name: str) -> str:
@@ -91,7 +91,7 @@ class Fitting:
         while self._taken.setdefault(f"{what} {plain}", name) != name:
             plain = f"{plain[:_MOST_NAME_CHARS - 1]}_"
         if plain != name:
-            self.told.append(f'MLflow allows no {what.removeprefix("the ")} "{name[:80]}"; renamed to "{plain[:80]}".')
+            self.notes.append(f'MLflow allows no {what.removeprefix("the ")} "{name[:80]}"; renamed to "{plain[:80]}".')
         return plain
 
     def parameters(self, parameters: Mapping[str, str]) -> dict[str, str]:
@@ -107,7 +107,7 @@ class Fitting:
     def _cut(self, what: str, text: str, most: int) -> str:
         if len(text) <= most:
             return text
-        self.told.append(f"{what} is cut from {len(text):,} to MLflow's limit of {most:,} characters.")
+        self.notes.append(f"{what} is cut from {len(text):,} to MLflow's limit of {most:,} characters.")
         return text[:most]
 
 

@@ -28,7 +28,7 @@ class SentRun:
         unchanged: Whether it was exported already.
         points: Number of sent values.
         artifacts: Number of sent files.
-        told: What was changed or left out because of MLflow's limits, one sentence each.
+        notes: What was changed or left out because of MLflow's limits, one sentence each.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SentRun:
     unchanged: bool = False
     points: int = 0
     artifacts: int = 0
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -98,7 +98,7 @@ class MlflowServer:
             "experiment_id": experiment_id, "run_name": outgoing.name, "start_time": outgoing.started_ms})
         run_info = info.get("run", {}).get("info", {})
         run_id = str(run_info.get("run_id", ""))
-        sent = SentRun(outgoing.name, outgoing.uid, run_id, told=fitting.told)
+        sent = SentRun(outgoing.name, outgoing.uid, run_id, notes=fitting.notes)
         for some in _parts(list(fitting.parameters(outgoing.parameters).items()), _TEXTS_AT_ONCE):
             self._log(run_id, params=some)
         for some in _parts(list(fitting.tags(tags).items()), _TEXTS_AT_ONCE):
@@ -136,10 +136,10 @@ class MlflowServer:
 
     def _send_file(self, file: OutgoingFile, artifact_uri: str, fitting: Fitting, sent: SentRun) -> None:
         if file.read is None:
-            fitting.told.append(f'Artifact "{file.name}" was not uploaded; it stays at {file.uri}.')
+            fitting.notes.append(f'Artifact "{file.name}" was not uploaded; it stays at {file.uri}.')
             return
         if not artifact_uri.startswith(_SERVED):
-            fitting.told.append(f'Artifact "{file.name}" was not sent: the server accepts no artifacts over HTTP (it '
+            fitting.notes.append(f'Artifact "{file.name}" was not sent: the server accepts no artifacts over HTTP (it '
                                 f"stores them at {artifact_uri}; start it with --serve-artifacts).")
             return
         folder = artifact_uri.removeprefix(_SERVED).lstrip("/")
@@ -149,7 +149,7 @@ class MlflowServer:
         except WebFailed as error:
             raise self._failed(f'artifact "{file.name}"', error) from error
         except (DamagedChunk, ObjectNotFound) as error:
-            fitting.told.append(f'Artifact "{file.name}" was not sent: {error}')
+            fitting.notes.append(f'Artifact "{file.name}" was not sent: {error}')
             return
         sent.artifacts += 1
 

@@ -22,7 +22,7 @@ _FILES = {
 _PASSED_OVER = {"distributions": ("aim.distribution",)}
 
 
-def told(path: str) -> Iterator[dict[str, Any]]:
+def lines(path: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each run, followed by one for each of its metrics and files.
 
     Args:
@@ -78,19 +78,19 @@ def _files(run: Any) -> Iterator[tuple[dict[str, Any], bytes | None]]:
     """Yield tracked objects other than numbers, with their bytes; None if unreadable, with the reason in the line."""
     for kind, types in _FILES.items():
         for name, context, steps, values in _sequences(run, kind, types):
-            told = {"file": kind, "name": name, "context": context}
+            line = {"file": kind, "name": name, "context": context}
             try:
                 if kind == "texts":
-                    yield {**told, "which": "", "ending": "csv"}, _table(steps, values)
+                    yield {**line, "which": "", "ending": "csv"}, _table(steps, values)
                     continue
                 for step, value in zip(steps, values):  # noqa: B905 - Aim runs on Pythons without strict
                     several = value if isinstance(value, (list, tuple)) else [value]
                     for place, one in enumerate(several):
                         ending = "json" if kind == "figures" else str(one.storage["format"]).lower()
                         which = f"{step}-{place}" if len(several) > 1 else str(step)
-                        yield {**told, "which": which, "ending": ending}, _bytes(one)
+                        yield {**line, "which": which, "ending": ending}, _bytes(one)
             except Exception as error:  # noqa: BLE001 - Aim may raise anything; other sequences may be readable
-                yield {**told, "damage": repr(error)}, None
+                yield {**line, "damage": repr(error)}, None
 
 
 def _sequences(run: Any, kind: str, types: Any) -> Iterator[tuple[str, dict[str, Any], list[Any], list[Any]]]:
@@ -119,5 +119,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 2:
         write_files(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
     else:
-        for line in told(sys.argv[1]):
+        for line in lines(sys.argv[1]):
             print(json.dumps(line, default=str))

@@ -55,7 +55,7 @@ class AimSource:
         if not folder.is_dir():
             raise ImportFailed(f"No Aim repository: there is no {_FOLDER} directory ({path}).")
         self._repository, self._python = folder.parent, python
-        self._told = _told([python, dump.__file__, str(folder.parent.resolve())], folder.parent)
+        self._listing = _listed([python, dump.__file__, str(folder.parent.resolve())], folder.parent)
         self._extracted: tuple[str, tempfile.TemporaryDirectory[str]] | None = None
 
     def experiments(self) -> Sequence[ForeignExperiment]:
@@ -65,7 +65,7 @@ class AimSource:
     def runs(self) -> Sequence[ForeignRun]:
         """See `ForeignSource.runs`."""
         found: list[ForeignRun] = []
-        for head, metrics, others, mark in _sorted_lines(self._told):
+        for head, metrics, others, mark in _sorted_lines(self._listing):
             if "not_indexed" in head:
                 self.damage.append(f"Run {head['not_indexed']} is missing from Aim's index, so Aim cannot read it. "
                                    f"Run: aim storage --repo {self.url} reindex")
@@ -73,14 +73,14 @@ class AimSource:
             try:
                 damage: list[str] = []
                 files = tuple(self._files(str(head["run"]), others, damage))
-                found.append(_run(head, partial(_series, self._told, metrics), mark, files, damage))
+                found.append(_run(head, partial(_series, self._listing, metrics), mark, files, damage))
             except (BarographError, KeyError, TypeError, ValueError, AttributeError) as error:
                 self.damage.append(f"Aim's data of run {head.get('run')} is invalid: {error!r}.")
         return sorted(found, key=lambda run: (run.started_unix, run.uid))
 
     def close(self) -> None:
         """See `ForeignSource.close`."""
-        self._told.unlink(missing_ok=True)
+        self._listing.unlink(missing_ok=True)
         if self._extracted is not None:
             self._extracted[1].cleanup()
 
@@ -107,7 +107,7 @@ class AimSource:
             if self._extracted is not None:
                 self._extracted[1].cleanup()
             self._extracted = uid, tempfile.TemporaryDirectory(prefix="barograph-aim-")
-            _told([self._python, dump.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
+            _listed([self._python, dump.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
                   self._repository).unlink()
         path = Path(self._extracted[1].name, str(number))
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
@@ -116,7 +116,7 @@ class AimSource:
         return path.rename(folder / f"{number}.{ending if ending.isalnum() else 'bin'}")
 
 
-def _told(command: Sequence[str], path: Path) -> Path:
+def _listed(command: Sequence[str], path: Path) -> Path:
     """Run Aim and return a file with its output.
 
     Args:
@@ -145,13 +145,13 @@ def _told(command: Sequence[str], path: Path) -> Path:
     raise ImportFailed(f"Aim cannot read the repository: {last} ({path})")
 
 
-def _sorted_lines(told: Path) -> Iterator[tuple[dict[str, Any], list[_Line], list[dict[str, Any]], str]]:
+def _sorted_lines(listing: Path) -> Iterator[tuple[dict[str, Any], list[_Line], list[dict[str, Any]], str]]:
     """Yield for each run its own line, the positions of its metrics, its other lines, and a digest of all."""
     head: dict[str, Any] | None = None
     metrics: list[_Line] = []
     others: list[dict[str, Any]] = []
     marks: list[object] = []
-    with told.open("rb") as file:
+    with listing.open("rb") as file:
         at = 0
         for line in file:
             if line.startswith(b'{"metric"'):
@@ -194,9 +194,9 @@ def _run(
     )
 
 
-def _series(told: Path, metrics: Sequence[_Line]) -> Mapping[str, ForeignSeries]:
+def _series(listing: Path, metrics: Sequence[_Line]) -> Mapping[str, ForeignSeries]:
     found: dict[str, ForeignSeries] = {}
-    with told.open("rb") as file:
+    with listing.open("rb") as file:
         for at, length in metrics:
             file.seek(at)
             said = json.loads(file.read(length))

@@ -48,7 +48,7 @@ def saved_step(data: memoryview, step: int, index: Index | None, report: Callabl
         data: Contents of the file.
         step: Global step in its name.
         index: Its index; None: missing.
-        tell: Called with a clause for each damage.
+        report: Called with a clause for each damage.
     """
     saved = SavedStep() if index is None else SavedStep(index.mode, index.mode_step)
     starts = () if index is None else sorted(index.starts.values())

@@ -28,7 +28,7 @@ _CHUNK_SECS = 10.0
 _CLOSE_SECS = 600.0
 _MOST_PROBLEMS = 20
 
-NOT_SAVED = "what smdebug was not configured to save"
+NOT_SAVED = "only what smdebug was configured to save was recorded"
 """What the coverage of an imported run lists as not recorded."""
 
 
@@ -157,7 +157,7 @@ class _ThenClock(SystemClock):
     """A clock at the time of the imported records, so that metadata has the duration of the training."""
 
     def __init__(self, writer: BookWriter) -> None:
-        self._told = writer
+        self._writer_of_times = writer
 
     def unix(self) -> float:
-        return self._told.reached_unix
+        return self._writer_of_times.reached_unix

@@ -100,7 +100,7 @@ def import_tensorboard(
             continue
         store = target if len(runs) == 1 else place_in(places[name])
         GatheredWriter(store, found, source.url, on_progress).write()
-        made.append(_told(store.url, name, found))
+        made.append(_reported(store.url, name, found))
     if not made:
         raise ImportFailed(f"Nothing to import: {_why(empty, damage).removesuffix('.')} ({source.url}).")
     return Imported(source.url, made, empty, damage)
@@ -132,7 +132,7 @@ def _gathered(source: Store, name: str, folders: Sequence[Folder]) -> Gathered:
     return gathered({folder: content_of(source, folder.files) for folder in folders}, name)
 
 
-def _told(url: str, name: str, found: Gathered) -> ImportedRun:
+def _reported(url: str, name: str, found: Gathered) -> ImportedRun:
     of_kind: dict[Kind, dict[str, str]] = {kind: {} for kind in (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR)}
     for tag, place in found.names.items():
         of_kind[place.key.kind][tag] = f"{place.mode.value} {place.key}"

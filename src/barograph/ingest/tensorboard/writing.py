@@ -310,7 +310,7 @@ class _ThenClock(SystemClock):
     """A clock at the time of the imported records, so that metadata has the duration of the training."""
 
     def __init__(self, writer: GatheredWriter) -> None:
-        self._told = writer
+        self._writer_of_times = writer
 
     def unix(self) -> float:
-        return self._told.reached_unix
+        return self._writer_of_times.reached_unix

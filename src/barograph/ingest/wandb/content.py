@@ -145,8 +145,8 @@ class Content:
 
     def _take_history(self, body: memoryview) -> None:
         items = list(items_in(body, 1))
-        told = {item.path[0]: item.value for item in items if len(item.path) == 1}
-        step, time_unix = told.get("_step"), told.get("_timestamp")
+        values = {item.path[0]: item.value for item in items if len(item.path) == 1}
+        step, time_unix = values.get("_step"), values.get("_timestamp")
         self._step = step if isinstance(step, int) else whole_in(message_in(body, 2), 1)
         when = real_from(time_unix) if isinstance(time_unix, int | float) else self.last_unix
         self.last_unix = max(self.last_unix, when) if when == when else self.last_unix

@@ -14,9 +14,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from barograph.jobs.algorithms.results import say
+
 _EVERY_SECS = 10.0
 _FILE = "checkpoint.npz"
 _FACTS = "facts"
+_OF = "of"
 
 
 class Checkpoints:
@@ -25,12 +28,15 @@ class Checkpoints:
     After an interruption the training ends within `due`, so nothing of it is repeated.
 
     Args:
+        of: Digest of what is trained, as from `Task.digest`. The models of other folds have seen rows that these
+            validate on, so only a checkpoint of the same is used.
         environ: Names the directory. Without it, nothing is saved.
     """
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, of: str, environ: Mapping[str, str] = os.environ) -> None:
         folder = environ.get("SM_CHECKPOINT_DIR")
         self._path = Path(folder, _FILE) if folder else None
+        self._of = of
         self._saved_at = time.monotonic()
         self._is_asked_to_end = False
         self._before: Any = None
@@ -64,17 +70,20 @@ class Checkpoints:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         part = self._path.with_suffix(".part")
         with part.open("wb") as file:
-            np.savez(file, **{_FACTS: np.array(json.dumps(facts)), **arrays})
+            np.savez(file, **{_FACTS: np.array(json.dumps({_OF: self._of, **facts})), **arrays})
         part.replace(self._path)
         self._saved_at = time.monotonic()
         if self._is_asked_to_end:
             raise SystemExit(128 + signal.SIGTERM)
 
     def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the facts and the arrays that were saved; None if nothing was."""
+        """Return the facts and the arrays that were saved; None if nothing was, or of something else."""
         if self._path is None or not self._path.exists():
             return None
         with np.load(self._path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         facts: dict[str, Any] = json.loads(str(arrays.pop(_FACTS)))
+        if facts.pop(_OF, "") != self._of:
+            say("The checkpoint is from a training with other data, folds or parameters: starting again.")
+            return None
         return facts, arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import math
 import sys
@@ -59,6 +60,12 @@ def say(text: str) -> None:
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
     """Return the versions of packages with these import names, by the names under which they are installed."""
-    names = importlib.metadata.packages_distributions()
+    names = _installed()
     return {name: importlib.metadata.version(name)
             for package in ("numpy", *packages) for name in names.get(package, ())[:1]}
+
+
+@functools.cache
+def _installed() -> Mapping[str, list[str]]:
+    """Return the packages with each import name. To find them reads the list of files of every installed package."""
+    return importlib.metadata.packages_distributions()

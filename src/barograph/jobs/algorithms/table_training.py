@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +78,17 @@ class Task:
         """The rows to train and to validate on: of each fold, or the only ones."""
         return [(self.train.take(fitted), self.train.take(validated, "validation"))
                 for fitted, validated in self.folds] or [(self.train, self.validation)]
+
+    @property
+    def digest(self) -> str:
+        """Digest of what a model learns from, and how: the rows, their split, the parameters and the seed."""
+        how = [self.model[name] for name in ("algorithm", "task", "classes", "feature_names", "parameters", "seed")]
+        digest = hashlib.blake2b(json.dumps(how, sort_keys=True).encode(), digest_size=16)
+        parts = [part for name, part in self.parts.items() if name != "test"]
+        arrays = [array for part in parts for array in (part.rows, part.matrix, part.target)]
+        for array in (*arrays, *(validated for _, validated in self.folds)):
+            digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     @property
     def classes(self) -> tuple[str, ...]:

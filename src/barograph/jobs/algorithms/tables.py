@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -265,7 +266,7 @@ def _frame(file: Path, separator: str, header: bool, columns: int, as_text: Mapp
         read_rows(file, separator)
         raise BadData(f"Cannot read {file}: {error}.") from error
     except UnicodeDecodeError as error:
-        raise BadData(f"{file} is not UTF-8: {error}. Convert it, for example with iconv.") from error
+        raise _not_text(file, error) from error
 
 
 def _cells(values: Any) -> Any:
@@ -309,13 +310,21 @@ def _joined(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
+def _not_text(file: Path, error: UnicodeDecodeError) -> BadData:
+    with file.open("rb") as stream:
+        begin = stream.read(1024)
+    is_binary = b"\0" in begin and not begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return BadData(f"{file} is not a table in CSV, Parquet or libsvm. For images, use --algorithm image-classifier."
+                   if is_binary else f"{file} is not UTF-8: {error}. Convert it, for example with iconv.")
+
+
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
     """Name the file in errors of a library that reads it."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise BadData(f"{file} is not UTF-8: {error}. Convert it, for example with iconv.") from error
+        raise _not_text(file, error) from error
     except (ValueError, TypeError, OSError, csv.Error) as error:
         # ValueError includes pyarrow's ArrowInvalid.
         raise BadData(f"Cannot read {file}: {error}") from error

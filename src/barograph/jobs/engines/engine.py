@@ -37,6 +37,12 @@ class NotYet(BarographError):
     """An engine has begun to do something and does not wait for it: call it again soon."""
 
 
+class ClusterOutage(str):
+    """A problem of a job that may pass by itself: its cluster is unreachable."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """An instance to start.
@@ -65,7 +71,7 @@ class Engine(Protocol):
     """
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
-        """Return why this engine can never run a job, one sentence each.
+        """Return why this engine can never run a job, or that its cluster is unreachable, one sentence each.
 
         Args:
             spec: The job.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barograph.errors import JobError, SettingsError
-from barograph.jobs.engines.engine import INSTANCE_VARIABLE, Handle, NotYet, Order
+from barograph.jobs.engines.engine import INSTANCE_VARIABLE, ClusterOutage, Handle, NotYet, Order
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
 from barograph.jobs.engines.ray_places import is_directory, local_channels, probe_of
@@ -78,7 +78,7 @@ class RayEngine:
             channels = local_channels(spec)
             nodes = link.nodes(_JOIN_SECS, _CONFIG, [*filter(None, [probe]), *channels.values()])
         if isinstance(nodes, str):
-            return [*found, nodes]
+            return [*found, ClusterOutage(nodes)]
         where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
         found += _problems_of_nodes(spec, nodes, where)
         for name, path in channels.items():

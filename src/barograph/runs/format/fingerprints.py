@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 
@@ -30,16 +31,18 @@ def fingerprint_of(path: str, *, whole_bytes: int = WHOLE_BYTES) -> DataFile:
             if not stat.S_ISREG(status.st_mode):
                 return DataFile(path, 0, 0, problem="no file")
             whole = status.st_size <= max(whole_bytes, 2 * END_BYTES)
-            digest = xxhash.xxh3_128()
+            digest, exact = xxhash.xxh3_128(), hashlib.sha256()
             if whole:
                 while piece := file.read(_PIECE_BYTES):
                     digest.update(piece)
+                    exact.update(piece)
             else:
                 digest.update(f"{status.st_size}:".encode())
                 digest.update(file.read(END_BYTES))
                 file.seek(-END_BYTES, os.SEEK_END)
                 digest.update(file.read(END_BYTES))
-            return DataFile(path, status.st_size, status.st_mtime_ns, digest.hexdigest(), whole)
+            return DataFile(path, status.st_size, status.st_mtime_ns, digest.hexdigest(), whole,
+                            sha256=exact.hexdigest() if whole else "")
     except (OSError, ValueError) as error:
         return DataFile(path, 0, 0, problem=getattr(error, "strerror", None) or str(error))
 

@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
+from barograph.runs.format.curves_file import PLAIN_KINDS
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
 from barograph.runs.reading.inventory import contributing, natural_order
+from barograph.runs.reading.one_worker import workers_in
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import (
     Series,
@@ -47,8 +49,7 @@ def bundle(
         StoreError: The store cannot be read.
     """
     wanted = [statistic_named(name) for name in statistics]
-    columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
-    table = run.arrow(kind, mode=mode, optimizer=optimizer, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
+    table = run.arrow(kind, mode=mode, optimizer=optimizer, columns=_columns(run, kind, wanted))
     yield from _by_key(kind, wanted, table)
 
 
@@ -70,9 +71,8 @@ def bundles(
         StoreError: The store cannot be read.
     """
     wanted = [statistic_named(name) for name in statistics]
-    columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
     paths = "*" if only is None else frozenset(key.path for key in only if key.kind == kind)
-    table = run.arrow(kind, paths, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
+    table = run.arrow(kind, paths, start=start, stop=stop, columns=_columns(run, kind, wanted, "mode", "optimizer"))
     modes, optimizers = dictionary_column(table, "mode"), dictionary_column(table, "optimizer")
     codes = modes.codes * len(optimizers.texts) + optimizers.codes
     for code in np.unique(codes).tolist():
@@ -122,6 +122,13 @@ def in_order(name: SeriesName) -> tuple[Any, ...]:
     return natural_order(name.key.path), _MODES[name.mode], natural_order(name.optimizer)
 
 
+def _columns(run: RunReader, kind: Kind, wanted: Sequence[Statistic], *more: str) -> tuple[str, ...]:
+    # Plain numbers of a single worker are never merged. The other columns take more than half of the time to read.
+    alone = kind in PLAIN_KINDS and len(workers_in(run)) == 1
+    columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=alone)]
+    return tuple(dict.fromkeys(("worker", "path", *more, *columns)))
+
+
 def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterator[tuple[Series, ...]]:
     """Yield the series of each key, by path, of the relevant workers; keys without the first statistic are skipped.
 
@@ -135,7 +142,7 @@ def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterato
     order = np.argsort(which, kind="stable")
     table, which = table.take(pa.array(order)), which[order]
     of_all = [SeriesOfAll(table, statistic) for statistic in wanted]
-    shards = table["shard"].to_numpy()
+    shards = table["shard"].to_numpy() if "shard" in table.column_names else np.zeros(1, bool)
     any_shard = bool(shards.any())
     starts = np.flatnonzero(np.diff(which, prepend=-1))
     spans = zip(which[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(which)], strict=True)

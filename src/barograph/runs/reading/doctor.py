@@ -76,13 +76,13 @@ class Diagnosis:
     dropped_points: int = 0
 
     @property
-    def whole(self) -> bool:
+    def intact(self) -> bool:
         """Whether everything published so far is present and readable."""
         return not (self.damaged or self.missing or self.dropped)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
-        return {"whole": self.whole, **asdict(self)}
+        """Return plain JSON data; `whole` is the older name of `intact`."""
+        return {"intact": self.intact, "whole": self.intact, **asdict(self)}
 
 
 def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:

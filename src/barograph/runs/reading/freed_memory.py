@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 from importlib.abc import MetaPathFinder
 
-import pyarrow as pa
+_ARROW = "pyarrow"
+
+
+@functools.cache
+def keep_arrow_small() -> None:
+    """Call `read_with_system_allocator` and `convert_without_pandas`, once; to be called before Arrow is used."""
+    read_with_system_allocator()
+    convert_without_pandas()
 
 
 def read_with_system_allocator() -> None:
     """Have Arrow use the system's allocator: its default pool keeps what each thread has freed, for that thread."""
+    import pyarrow as pa
+
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def release_freed_memory() -> None:
-    """Return free memory to the operating system."""
-    pa.default_memory_pool().release_unused()
+    """Return free memory to the operating system, if Arrow was used."""
+    if _ARROW in sys.modules:
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
 
 
 def convert_without_pandas() -> None:
@@ -23,6 +37,8 @@ def convert_without_pandas() -> None:
 
     Where pandas is installed, Arrow imports it at its first conversion, which takes 40 MB and a third of a second.
     """
+    import pyarrow as pa
+
     if "pandas" in sys.modules:
         return
     absent = _Absent()
@@ -30,13 +46,19 @@ def convert_without_pandas() -> None:
     try:
         pa.array([0])  # Arrow tries once
     finally:
-        sys.meta_path.remove(absent)
+        absent.thread = None
 
 
 class _Absent(MetaPathFinder):
-    """Finds no pandas."""
+    """Finds no pandas for the thread that makes it, until that is over.
+
+    It stays in `sys.meta_path`: a thread that imports something while one is removed there would pass over another.
+    """
+
+    def __init__(self) -> None:
+        self.thread: int | None = threading.get_ident()
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Return None, so that the next finder is asked, for any other module."""
-        if fullname == "pandas":
+        if fullname == "pandas" and threading.get_ident() == self.thread:
             raise ModuleNotFoundError("pandas is hidden from Arrow here", name=fullname)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +11,7 @@ from math import nan
 
 from barograph.errors import DamagedChunk, NewerFormat, ObjectNotFound, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.finding import Finding
 from barograph.model.manifest import Manifest
 from barograph.runs.format.layout import FOLDERS, JOURNAL, MANIFEST, ORIGIN, WATCH
 from barograph.runs.format.metadata import manifest_from_bytes
@@ -77,7 +76,7 @@ class Glance:
         watched: Whether a watcher has evaluated it.
         covered: Whether everything was recorded, as far as its workers know.
         findings: Its findings.
-        told: Number of metadata files with provenance and journal entries, and the time of the last of
+        journal: Number of metadata files with provenance and journal entries, and the time of the last of
             them.
         problems: What could not be read.
     """
@@ -94,14 +93,8 @@ class Glance:
     watched: bool = False
     covered: bool = False
     findings: Sequence[Finding] = ()
-    told: tuple[int, float] = (0, 0.0)
+    journal: tuple[int, float] = (0, 0.0)
     problems: Sequence[str] = field(default=())
-
-    @property
-    def open_findings(self) -> Mapping[Severity, int]:
-        """Number of open findings by severity, worst first."""
-        found = Counter(item.severity for item in self.findings if item.state is FindingState.OPEN)
-        return {severity: found[severity] for severity in Severity if found[severity]}
 
     @property
     def newest_workers(self) -> Sequence[WorkerState]:
@@ -236,7 +229,7 @@ class _Look:
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
             covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),
-            findings=log.findings, told=_record_count(listing), problems=(*self._roster.damage, *log.damage),
+            findings=log.findings, journal=_record_count(listing), problems=(*self._roster.damage, *log.damage),
         )
 
     def _state(self, workers: Sequence[WorkerState], attempt: int) -> RunState:

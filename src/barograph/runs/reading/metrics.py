@@ -133,12 +133,16 @@ def series_by_name(run: RunReader) -> dict[str, SeriesName]:
     Raises:
         StoreError: The store cannot be read.
     """
-    found = {name for worker in workers_in(run) for name in run.condensed_names(worker)}
+    found = set[SeriesName]().union(*map(run.condensed_names, workers_in(run)))
     losses = sorted(name for name in found if name.kind == Kind.LOSS)
     named: dict[str, SeriesName] = {}
+    logged, training = Kind.SCALAR.value, Mode.TRAIN.value
     for series in found:
-        if series.kind in METRIC_KINDS:
-            name = _name(series)
+        kind, path, mode, optimizer = series
+        # Nearly all are such, and calling a function for each would take half of the time.
+        is_usual = kind == logged and mode == training and not optimizer
+        if is_usual or kind in METRIC_KINDS:
+            name = path if is_usual else _name(series)
             # Of two with one name, losses come first.
             if name not in named or series < named[name]:
                 named[name] = series

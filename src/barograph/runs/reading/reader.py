@@ -351,7 +351,10 @@ class RunReader:
         if view is None:
             steps = self.steps(mode, worker=worker, optimizer=optimizer)
             which = "any mode" if mode is None else f"mode {mode}"
-            raise UnknownStep(f"No records of step {step} in {which}. {_known_steps(steps)}")
+            known = "No steps were recorded."
+            if len(steps):
+                known = f"Recorded steps: {steps[0]} to {steps[-1]} ({len(steps)})."
+            raise UnknownStep(f"No records of step {step} in {which}. {known}")
         return view
 
     def tensor(
@@ -526,31 +529,30 @@ class RunReader:
             paths: Paths of the series.
             worker: As for `series`.
         """
-        known = self._records.workers() if worker is None else [worker]
-        ranks = [name for name in known if group_of(name) == "r"]
-        if not any(self._records.survey.curves.values()) or (kind in MERGED_KINDS and len(ranks) > 1):
+        if not any(self._records.survey.curves.values()):
             return {}
         query = Query([equals("kind", kind.value), is_among("path", paths)])
         found: dict[SeriesName, Buckets] = {}
-        for worker in [*ranks, *(name for name in known if name not in ranks)]:
-            found = each(self._condensed.of_worker(worker, query), kind=kind.value, paths=paths) | found
+        for name in self._unmerged(kind, worker):
+            found = each(self._condensed.of_worker(name, query), kind=kind.value, paths=paths) | found
         return found
 
     def _buckets(
         self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None
     ) -> Buckets | None:
         """Return the buckets of a series; None if they cannot be used: it is merged, or does not exist."""
-        known = self._records.workers()
-        ranks = [name for name in known if group_of(name) == "r"]
-        if worker is None and key.kind in MERGED_KINDS and len(ranks) > 1:
-            return None
-        # The first worker that has any of it counts, ranks before the others.
-        for name in [worker] if worker is not None else [*ranks, *(name for name in known if name not in ranks)]:
+        for name in self._unmerged(key.kind, worker):  # the first that has any of it counts
             parts = self._condensed.of_worker(name, query)
             buckets = only(parts, kind=key.kind, path=key.path, mode=mode, optimizer=optimizer)
             if buckets is None or len(buckets):
                 return buckets
         return None
+
+    def _unmerged(self, kind: Kind, worker: str | None) -> list[str]:
+        """Return the workers whose numbers of a kind need no merging, ranks first: that one, all, or none."""
+        known = self._records.workers() if worker is None else [worker]
+        ranks = [name for name in known if group_of(name) == "r"]
+        return [] if kind in MERGED_KINDS and len(ranks) > 1 else sorted(known, key=lambda name: name not in ranks)
 
     def _view(self, query: Query, worker: str | None) -> StepView | None:
         return view_from_rows(_contributing(self._records.by_worker(query, SCHEMA.names, worker)))
@@ -584,9 +586,3 @@ def _contributing(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]
     workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
     ranks = [name for name in workers if group_of(name) == "r"]
     return {name: tables[name] for name in (ranks or workers[:1])}
-
-
-def _known_steps(steps: NDArray[np.int64]) -> str:
-    if not len(steps):
-        return "No steps were recorded."
-    return f"Recorded steps: {steps[0]} to {steps[-1]} ({len(steps)})."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,15 +60,8 @@ def _other_steps(first: Mapping[str, WorkerState], second: Mapping[str, WorkerSt
 
 def _curves(table: pa.Table) -> dict[str, int]:
     kept = table.filter(pc.is_in(table["kind"], pa.array([str(kind) for kind in CURVES])))
-    return _counted(zip(kept["kind"].to_pylist(), kept["path"].to_pylist(), strict=True))
-
-
-def _counted(keys: Iterable[tuple[str, str]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for kind, path in keys:
-        name = str(Key(Kind(kind), path))
-        found[name] = found.get(name, 0) + 1
-    return found
+    counted = Counter(zip(kept["kind"].to_pylist(), kept["path"].to_pylist(), strict=True))
+    return {str(Key(Kind(kind), path)): count for (kind, path), count in counted.items()}
 
 
 def _last_steps(table: pa.Table) -> dict[tuple[str, str, str], int]:

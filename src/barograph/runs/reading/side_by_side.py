@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from barograph.model.facts import OF_WHAT_WAS_LOOKED_AT
 from barograph.model.key import Key, Kind
 from barograph.model.summary import MOMENT_FIELDS
+from barograph.runs.format.events import DictionaryColumn
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.shapes import CURVES, differing_shape
 
@@ -158,11 +159,19 @@ class _Rows:
 
 def _codes(columns: list[pa.ChunkedArray]) -> NDArray[np.int64]:
     whole = pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.string())
-    return np.unique(np.asarray(whole.to_numpy(), dtype=str), return_inverse=True)[1].astype(np.int64)
+    encoded = whole.combine_chunks().dictionary_encode()
+    column = DictionaryColumn(encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist())
+    return column.ranks()[column.codes]
 
 
 def _dense(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    """Return a number for each row: equal rows have the same, and the numbers are in the order of the rows."""
+    found = np.zeros(len(rows), np.int64)
+    for column in rows.T:  # by column, which takes a fraction of the time of comparing whole rows
+        values, codes = np.unique(column, return_inverse=True)
+        if len(values) > 1:
+            found = np.unique(found * len(values) + codes, return_inverse=True)[1]
+    return found
 
 
 def _differ(

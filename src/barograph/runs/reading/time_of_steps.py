@@ -39,4 +39,8 @@ def time_of_steps(run: RunReader) -> dict[str, float]:
                 weights = stood_for[telling[rows[name]]]
                 secs[name] += float(values[rows[name]] @ weights)
                 steps[name] += float(weights.sum())
-    return {name: secs[name] / steps[name] for name in ("step", *STEP_PARTS) if steps[name]}
+    means = {name: secs[name] / steps[name] for name in ("step", *STEP_PARTS) if steps[name]}
+    if {"step", "other"} <= means.keys():
+        # A record repeats the last measured phases, which may be longer than its step; its "other" is then 0, not less.
+        means["other"] = max(0.0, means["step"] - sum(means[name] for name in means.keys() - {"step", "other"}))
+    return means

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from barograph.runs.reading.view import worker_order
 from barograph.store.base import Store
 
 _ORDERS_KEPT = 4
+_INDEX = re.compile(r"-?[0-9]{1,18}")
 
 NO_TRACE = ("This run has no data trace. Its training used no PyTorch DataLoader, `trace` was off, "
             "or an older Barograph recorded it.")
@@ -104,8 +106,8 @@ class Trace:
             sample: Its index in the data set; for a stream, the loader's worker and the position, as in "0:25".
         """
         wanted = str(sample)
-        return self._seeing(lambda loader: np.array([int(wanted)] if wanted.lstrip("-").isdecimal() else [], np.int64),
-                            streams=wanted)
+        indices = np.array([int(wanted)] if _INDEX.fullmatch(wanted) else [], np.int64)
+        return self._seeing(lambda loader: indices, streams=wanted)
 
     def of_file(self, name: str) -> tuple[TracedBatch, ...]:
         """Return the batches that contained a named sample, in order.

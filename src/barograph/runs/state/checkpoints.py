@@ -2,7 +2,7 @@
 
 First `checkpoints/NAME.CHECKSUM.safetensors` is written, then `checkpoints/NAME.json`, which names it: without its
 metadata file, a checkpoint does not count. After the next step, `checkpoints/NAME.next.json` has the start of that
-step.
+step. `checkpoints/full-evaluations.json` exists if the script needs whole evaluations to reach a checkpoint.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from barograph.store.base import Store
 
 _METADATA_NAME = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
 _NEXT = ".next.json"
+_FULL_EVALUATIONS = f"{CHECKPOINTS}/full-evaluations.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +162,6 @@ class SavedCheckpoint:
     saved_unix: float
     size_bytes: int
     why_not: str | None
-
-    @property
-    def is_good(self) -> bool:
-        """Whether training can resume from it."""
-        return self.why_not == ""
 
 
 class _Read(NamedTuple):
@@ -343,3 +339,21 @@ def read_next(store: Store, name: str) -> Mapping[str, Any]:
         return unsealed(store.get(metadata_file), metadata_file)
     except (ObjectNotFound, DamagedChunk):
         return {}
+
+
+def need_full_evaluations(store: Store) -> None:
+    """Note that the script fails if an evaluation is shortened while it resumes.
+
+    Raises:
+        StoreError: The store rejected it.
+    """
+    store.put(_FULL_EVALUATIONS, sealed({"full_evaluations": True}))
+
+
+def needs_full_evaluations(store: Store) -> bool:
+    """Return whether `need_full_evaluations` was called for this run.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return any(item.name == _FULL_EVALUATIONS for item in store.list(CHECKPOINTS))

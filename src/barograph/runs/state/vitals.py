@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.clock import Clock
 from barograph.model.manifest import Heartbeat, Worker
-from barograph.runs.format.layout import HEARTBEATS, metadata_name
-from barograph.runs.format.metadata import heartbeat_from_bytes
+from barograph.runs.format.layout import ENDINGS, HEARTBEATS, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes, heartbeat_from_bytes
 from barograph.runs.state.process import is_alive, process_of
 from barograph.store.base import Store
 
@@ -105,6 +105,15 @@ class Vitals:
             seen.still_secs += min(now - seen.looked_at, self._dead_secs / 3)
         seen.looked_at = now
         return seen
+
+
+def last_heartbeat_of(store: Store, worker: Worker) -> Heartbeat | None:
+    """Return a worker's heartbeat at its end; if it has not ended, or if that is unreadable, as `heartbeat_of`."""
+    name = metadata_name(ENDINGS, worker.name, worker.attempt)
+    try:
+        return ending_from_bytes(store.get(name), name)[0].last
+    except (ObjectNotFound, DamagedChunk):
+        return heartbeat_of(store, worker)
 
 
 def heartbeat_of(store: Store, worker: Worker) -> Heartbeat | None:

@@ -1,4 +1,4 @@
-"""Waiting for a thread as long as it uses CPU time."""
+"""Waiting for a thread as long as it, or the process that it waits for, uses CPU time."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ def wait_while_working(
         thread: The thread.
         secs: How long it may be idle; the total timeout is thirty times as long. If the system does not provide CPU
             times of threads, `secs` is the total timeout.
-        clock, cpu_secs: For tests: the time, and the CPU time of a thread.
+        clock: The time, for tests.
+        cpu_secs: CPU time of what the thread waits for; None: of the thread.
     """
     worked = cpu_secs or thread_cpu_secs
     began = at_work = clock()
-    seen = worked(thread) or 0.0
+    # Another process is asked only if it is slow to end.
+    seen = worked(thread) if cpu_secs is None else None
     while True:
         thread.join(min(_LOOK_SECS, secs))
         if not thread.is_alive():
             return True
         now, done = clock(), worked(thread)
-        if done is not None and done - seen >= (now - at_work) * _WORKING_SHARE and done > seen:
+        if seen is None or done is None or done < seen:  # unknown before, or a new process
+            seen = done
+        elif done - seen >= (now - at_work) * _WORKING_SHARE and done > seen:
             seen, at_work = done, now
         if now - at_work >= secs or now - began >= secs * _MOST_TIMES:
             return False

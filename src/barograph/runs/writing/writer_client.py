@@ -29,6 +29,7 @@ from barograph.runs.state.control import Done
 from barograph.runs.state.problems import Problems
 from barograph.runs.state.process import this_process
 from barograph.runs.writing.inbox import Inbox
+from barograph.runs.writing.patience import wait_while_working
 from barograph.runs.writing.record_writer import Closing, RecordWriter
 from barograph.runs.writing.writer_messages import (
     ActionMessage,
@@ -144,6 +145,7 @@ class WriterClient(RecordWriter):
         self._closed: Closing | None = None
         self._reply: Closing | None = None
         self._closing = threading.Event()
+        self._has_told_wait = False
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
         self._assignment = Assignment(
@@ -186,7 +188,11 @@ class WriterClient(RecordWriter):
         return self._problems.texts
 
     def close(self, state: EndState, reason: str = "") -> Closing:
-        """Send everything and wait until it is published, for slightly more than `close_timeout_secs` at most.
+        """Send everything and wait until it is published.
+
+        A writer process that uses no CPU time, because the store does not answer, gets slightly more than
+        `close_timeout_secs`. On a busy machine it may not even have started, and all records would be lost, so as long
+        as it works it gets thirty times that.
 
         Returns:
             What was published and lost. A second call returns the same.
@@ -198,9 +204,19 @@ class WriterClient(RecordWriter):
         self._deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         self._closing.set()
         self._inbox.urgent.set()
-        self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
+        wait_while_working(self._thread, self._settings.close_timeout_secs + _MARGIN_SECS,
+                           cpu_secs=lambda _: self._writer_cpu_secs())
         self._closed = self._reply or self._closing_without_reply()
         return self._closed
+
+    def _writer_cpu_secs(self) -> float | None:
+        """Return the CPU time of the writer process while the end waits for it; tell the user if that takes long."""
+        from barograph.machine.cpu_use import process_cpu_secs  # psutil
+
+        if time.monotonic() >= self._deadline and not self._has_told_wait:
+            self._has_told_wait = True
+            self._on_trouble("the machine is busy, so the last records are still being written")
+        return process_cpu_secs(self._process.pid)
 
     def _closing_without_reply(self) -> Closing:
         unsent = self._unsent
@@ -389,9 +405,9 @@ class WriterClient(RecordWriter):
                 return  # the last message: the connection closes after it, and nothing is lost
 
     def _await_reply(self) -> None:
-        deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
-        while self._reply is None and self._line.poll(max(0.0, deadline - time.monotonic())):
-            self._hear()
+        while self._reply is None and self._closed is None:
+            if self._line.poll(_TURN_SECS):
+                self._hear()
         # It may be waiting for an unresponsive store; it exits on its own.
         if self._process.wait(_MARGIN_SECS) is None:
             self._process.let_go()

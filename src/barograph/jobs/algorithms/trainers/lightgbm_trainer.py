@@ -56,7 +56,7 @@ def train(arguments: Sequence[str]) -> None:
         best, of_folds = _cross_validated(task, parameters, data, rounds, stop_after)
     else:
         validation = lightgbm.Dataset(task.validation.matrix, task.validation.target, reference=data)
-        with Checkpoints() as checkpoints:
+        with Checkpoints(task.digest) as checkpoints:
             booster = _boosted(parameters, data, validation, rounds, stop_after, checkpoints)
         best = booster.best_iteration if stop_after and booster.best_iteration > 0 else booster.current_iteration()
         booster.save_model(file, num_iteration=best)

@@ -11,7 +11,6 @@ validation loss; the weights of the best epoch are in `model.npz`, which `predic
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -48,7 +47,7 @@ def train(arguments: Sequence[str]) -> None:
     if models[0].solver == "lbfgs" or models[0].early_stopping:
         raise SettingsError("This trainer trains epoch by epoch: use solver adam or sgd, and not early_stopping, which "
                             "it does itself after n_iter_no_change epochs.")
-    with Checkpoints({} if task.folds else os.environ) as checkpoints:
+    with Checkpoints(task.digest) as checkpoints:
         best_epoch, losses, weights = _best_epoch(task, splits, models, checkpoints)
     task.model.update(activation=models[0].activation, output=models[0].out_activation_)
     if not task.folds:
@@ -112,7 +111,9 @@ def _best_epoch(
         facts, arrays = saved
         best, best_epoch, stalled, losses = (facts[name] for name in ("best", "best_epoch", "stalled", "losses"))
         best = math.inf if best is None else best
-        weights = [_restored(first, task.train.matrix, _target_of(task, task.train), _classes(task), facts, arrays)]
+        weights = [_restored(model, part.matrix, _target_of(task, part), _classes(task), facts["models"][place],
+                             _of_model(arrays, place))
+                   for place, (model, (part, _)) in enumerate(zip(models, splits, strict=True))]
         say(f"Resumed after {counted(len(losses), 'epoch')}.")
     while len(losses) < first.max_iter and stalled < first.n_iter_no_change:
         for model, (part, _) in zip(models, splits, strict=True):
@@ -129,8 +130,10 @@ def _best_epoch(
                        for model in models]
         if checkpoints.due:
             facts = {"best": best if best_epoch else None, "best_epoch": best_epoch, "stalled": stalled,
-                     "losses": losses}
-            checkpoints.save({**facts, **_numbers(first)}, _arrays(first, weights[0] if weights else ([], [])))
+                     "losses": losses, "models": [_numbers(model) for model in models]}
+            checkpoints.save(facts, {
+                f"{place}/{name}": array for place, model in enumerate(models)
+                for name, array in _arrays(model, weights[place] if weights else ([], [])).items()})
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower learning_rate_init.")
     return best_epoch, losses, weights
@@ -157,6 +160,12 @@ def _arrays(model: Any, weights: Weights) -> dict[str, Any]:
     lists = {"coefs_": model.coefs_, "intercepts_": model.intercepts_, "best0": weights[0], "best1": weights[1],
              **{f"optimizer.{name}": value for name, value in vars(model._optimizer).items() if name in _MOMENTS}}
     return {f"{name}/{place}": array for name, arrays in lists.items() for place, array in enumerate(arrays)}
+
+
+def _of_model(arrays: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Return the arrays of one model of a checkpoint."""
+    start = f"{place}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 def _restored(

@@ -55,7 +55,7 @@ def train(arguments: Sequence[str]) -> None:
     if task.folds:
         rounds, of_folds = cross_validated(task, parameters, rounds, stop_after)
     else:
-        with Checkpoints() as checkpoints:
+        with Checkpoints(task.digest) as checkpoints:
             booster = _boosted(parameters, {"train": data, "validation": _matrix(task, task.validation)}, rounds,
                                stop_after, checkpoints)
         if stop_after:
@@ -83,12 +83,17 @@ def parameters_of(task: Task, general: Mapping[str, Any]) -> dict[str, Any]:
 def cross_validated(
     task: Task, parameters: Mapping[str, Any], rounds: int, stop_after: int
 ) -> tuple[int, list[Any]]:
-    """Return the best number of rounds by the mean metric of all folds, and the predictions for each fold."""
-    stopping = [xgboost.callback.EarlyStopping(rounds=stop_after)] if stop_after else []
-    folds = _Folds(task)
+    """Return the best number of rounds by the mean metric of all folds, and the predictions for each fold.
+
+    From a checkpoint on, if there is one.
+    """
+    stopping = xgboost.callback.EarlyStopping(rounds=stop_after) if stop_after else None
     monitor = xgboost.callback.EvaluationMonitor(period=max(1, rounds // 20))
-    xgboost.cv(dict(parameters), _matrix(task, task.train), rounds, folds=list(task.folds), as_pandas=False,
-               callbacks=[monitor, *stopping, folds])
+    with Checkpoints(task.digest) as checkpoints:
+        folds = _Folds(task, checkpoints, stopping)
+        given = {**parameters, "seed": int(parameters["seed"]) + folds.done}  # as in `_boosted`
+        xgboost.cv(given, _matrix(task, task.train), rounds - folds.done, folds=list(task.folds), as_pandas=False,
+                   callbacks=[_Start(folds.models, given), monitor, *([stopping] if stopping else []), folds])
     return folds.rounds, folds.predictions
 
 
@@ -121,20 +126,57 @@ def _boosted(
 
 class _Folds(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
     """Records the means of a cross-validation, and keeps the predictions after its best round: the last without early
-    stopping, whose callback comes before."""
+    stopping, whose callback comes before. Saves checkpoints.
 
-    def __init__(self, task: Task) -> None:
+    Attributes:
+        models: Model of each fold in a checkpoint; empty without one.
+        done: Rounds that they have.
+    """
+
+    def __init__(self, task: Task, checkpoints: Checkpoints, stopping: Any) -> None:
         super().__init__()
-        self._task = task
-        self.rounds = 0
+        self._task, self._checkpoints, self._stopping = task, checkpoints, stopping
+        self.rounds, self.done = 0, 0
+        self.models: list[Any] = []
         self.predictions: list[Any] = []
+        if (saved := checkpoints.load()) is not None:
+            facts, arrays = saved
+            self.rounds, self.done = facts["rounds"], facts["done"]
+            self.models, self.predictions = ([arrays[f"{what}{place}"] for place in range(len(task.folds))]
+                                             for what in ("model", "predictions"))
+            if stopping:
+                vars(stopping).update(facts["stopping"])
+            say(f"Resumed after {self.done:,} rounds.")
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        epoch += self.done
         log({f"validation.{name}": values[-1][0] for name, values in evals_log["test"].items()}, epoch)
         if model.attr("best_iteration") in (None, str(epoch)):
             self.rounds = epoch + 1
             self.predictions = [shaped(fold.bst.predict(fold.dtest), self._task.model) for fold in model.cvfolds]
+        if self._checkpoints.due:
+            self._save([fold.bst for fold in model.cvfolds], epoch + 1)
         return False
+
+    def _save(self, boosters: Sequence[Any], done: int) -> None:
+        models = {f"model{place}": _bytes_of(booster) for place, booster in enumerate(boosters)}
+        predictions = {f"predictions{place}": made for place, made in enumerate(self.predictions)}
+        self._checkpoints.save({"rounds": self.rounds, "done": done, "stopping": _state_of(self._stopping)},
+                               {**models, **predictions})
+
+
+class _Start(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
+    """Begins a cross-validation with the models of a checkpoint; before early stopping, which counts their rounds."""
+
+    def __init__(self, models: Sequence[Any], parameters: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._models, self._parameters = models, parameters
+
+    def before_training(self, model: Any) -> Any:
+        for fold, saved in zip(model.cvfolds, self._models, strict=False):
+            fold.bst.load_model(bytearray(saved.tobytes()))
+            fold.bst.set_param(dict(self._parameters))
+        return model
 
 
 class _Saving(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
@@ -146,9 +188,22 @@ class _Saving(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-i
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         if self._checkpoints.due:
-            state = {name: getattr(self._stopping, name) for name in STOPPING} if self._stopping else {}
-            self._checkpoints.save({"stopping": state}, {"model": np.frombuffer(model.save_raw("ubj"), np.uint8)})
+            self._checkpoints.save({"stopping": _state_of(self._stopping)}, {"model": _bytes_of(model)})
         return False
+
+
+def _state_of(stopping: Any) -> dict[str, Any]:
+    """Return the state of early stopping as JSON data; of a mean with its deviation, only the mean counts."""
+    if not stopping:
+        return {}
+    state = {name: getattr(stopping, name) for name in STOPPING}
+    return {**state, **{name: {data: {metric: [score[0] if isinstance(score, tuple) else score for score in scores]
+                                      for metric, scores in metrics.items()} for data, metrics in state[name].items()}
+                        for name in ("stopping_history", "best_scores")}}
+
+
+def _bytes_of(booster: Any) -> Any:
+    return np.frombuffer(booster.save_raw("ubj"), np.uint8)
 
 
 def _matrix(task: Task, part: Part) -> Any:

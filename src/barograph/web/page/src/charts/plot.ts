@@ -1,5 +1,5 @@
 import uPlot from "uplot";
-import { TIME_TICKS, span, ticksIn, type Unit } from "./units";
+import { STEP_TICKS, TIME_TICKS, span, ticksIn, type Unit } from "./units";
 import type { Span } from "./series";
 
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
@@ -9,7 +9,7 @@ export type Stroke = { color: string; width: number; dash?: boolean; points?: bo
 type Area = { between: [number, number]; color: string };
 export type Now = { xs: Span; ys: Span; broken: Span[]; zoomed: boolean };
 type Calls = { hover: (x: number | null, left: number, top: number) => void; zoom: (range: Span | undefined) => void };
-type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; unit: Unit; strokes: Stroke[]; areas?: Area[] };
+type Style = { width: number; height: number; logX: boolean; logY: boolean; time: boolean; steps: boolean; unit: Unit; strokes: Stroke[]; areas?: Area[] };
 
 export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, now: Now, calls: Calls): uPlot {
   const css = getComputedStyle(document.documentElement);
@@ -22,7 +22,7 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
       y: { distr: style.logY ? 3 : 1, range: () => now.ys },
     },
     axes: [
-      { ...axis, ticks: { stroke: grid, width: 1, size: 4 }, size: 26, space: 60, ...(style.time ? { incrs: TIME_TICKS } : {}),
+      { ...axis, ticks: { stroke: grid, width: 1, size: 4 }, size: 26, space: 60, ...(style.time ? { incrs: TIME_TICKS } : style.steps && !style.logX ? { incrs: STEP_TICKS } : {}),
         values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "", style.logX)), ...(style.logX ? { filter: fewOf } : {}) },
       { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY) },
     ],

@@ -45,6 +45,8 @@ export function ticksIn(ticks: readonly (number | null)[], unit: Unit, log = fal
 
 const prefix = (size: number): [number, string] => (size >= 1e15 ? [1, ""] : size >= 1e9 ? [1e9, "G"] : size >= 1e6 ? [1e6, "M"] : size >= 1e4 ? [1e3, "k"] : [1, ""]);
 
+/** Distances between ticks of an axis of steps: whole, also where a chart has only one step. */
+export const STEP_TICKS = Array.from({ length: 16 }, (_, exponent) => [1, 2, 2.5, 5].map((lead) => lead * 10 ** exponent)).flat().filter(Number.isInteger);
 /** Distances between ticks of an axis of seconds. */
 export const TIME_TICKS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
   86400, 172800, 432000, 864000, 2592000];

@@ -20,8 +20,10 @@ export class Asked<T> {
 export function ask<T>(question: () => { name: string; query?: Query; everyMs?: number; later?: boolean } | undefined): Asked<T> {
   const asked = new Asked<T>();
   let last = "";
+  // A text, so that the same question is not asked again when the address changes in another part.
+  const text = $derived(JSON.stringify(question() ?? null));
   $effect(() => {
-    const now = question();
+    const now = JSON.parse(text) as ReturnType<typeof question> | null;
     if (!now) return;
     const { name, query = {}, everyMs = 0, later = false } = now;
     const aborting = new AbortController();

@@ -1,4 +1,5 @@
 /** Numbers and times as people read them. */
+import { clock } from "./clock.svelte";
 import type { Value } from "./types";
 
 /** Return a number of an answer, in which JSON has no infinities; null if it is NaN or missing. */
@@ -30,9 +31,9 @@ export function duration(secs: number | null | undefined): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-export function ago(unix: Value | undefined, nowMs: number): string {
+export function ago(unix: Value | undefined): string {
   if (typeof unix !== "number") return "–";
-  const secs = nowMs / 1000 - unix;
+  const secs = clock.ms / 1000 - unix;
   if (secs < 60) return "just now";
   if (secs < 3600) return `${Math.floor(secs / 60)} min ago`;
   if (secs < 86400) return `${Math.floor(secs / 3600)} h ago`;

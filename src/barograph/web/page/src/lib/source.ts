@@ -4,9 +4,19 @@ export type Reply = { status: number; version: string; text: string };
 type Source = (url: string, version: string, signal?: AbortSignal) => Promise<Reply>;
 type Saved = { start: string; saved_unix: number; answers: Record<string, unknown> };
 
+declare global {
+  interface Window {
+    /** Answers on their way by URL, which `early.js` asked for. */
+    barographEarly?: Map<string, Promise<Response>>;
+  }
+}
+/** An early answer is not for a page that is opened later. */
+const EARLY_MS = 10_000;
+
 let answers: Saved["answers"] = {};
 let source: Source = async (url, version, signal) => {
-  const response = await fetch(url, { ...(signal ? { signal } : {}), headers: version ? { "if-none-match": version } : {}, cache: "no-store" });
+  const response = await (early(url) ?? fetch(url, { ...(signal ? { signal } : {}), headers: version ? { "if-none-match": version } : {}, cache: "no-store" }));
+  signal?.throwIfAborted();
   return { status: response.status, version: response.headers.get("etag") ?? "", text: response.status === 304 ? "" : await response.text() };
 };
 
@@ -20,6 +30,13 @@ export let isAlone = false;
 
 /** Ask for the answer at a URL. `version`: what the page has already; then the answer may be status 304 without a text. */
 export const reply: Source = (url, version, signal) => source(url, version, signal);
+
+/** Return the answer that is on its way since before this script was there, once. */
+function early(url: string): Promise<Response> | undefined {
+  const found = window.barographEarly?.get(url);
+  window.barographEarly?.delete(url);
+  return performance.now() < EARLY_MS ? found : undefined;
+}
 
 /** Find out where answers come from; return the address at which the page starts, "" if that is open. */
 export async function begin(): Promise<string> {

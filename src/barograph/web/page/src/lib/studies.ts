@@ -18,7 +18,7 @@ export const secsOf = (trial: TrialInfo): number | null => (trial.ended_secs ===
 export const runOf = (study: Study, trial: TrialInfo): string => (trial.job && study.runs_at !== null ? `${study.runs_at}/${trial.job}` : "");
 
 const PROPOSERS: Record<string, string> = {
-  start: "Spreads the first trials evenly", gp: "Gaussian process", tpe: "TPE", "cma-es": "CMA-ES", random: "Random search", grid: "Grid", given: "Given by the user", import: "Imported", lost: "Damaged record",
+  start: "Spreads the first trials evenly", gp: "Gaussian process", tpe: "TPE", "cma-es": "CMA-ES", random: "Random search", grid: "Grid", given: "Given by the user", parent: "Among the best of an earlier study", import: "Imported", lost: "Damaged record",
 };
 
 export const proposerOf = (trial: TrialInfo): string => PROPOSERS[trial.proposer] ?? trial.proposer;

@@ -197,6 +197,7 @@ export type DataFile = {
   fingerprint: string;
   whole: boolean;
   problem: string;
+  sha256: string;
 };
 
 /** Distribution of the magnitudes of a tensor over the steps. */
@@ -561,6 +562,7 @@ export type Problem = {
   findings: string[];
   consequences: string[];
   id: string;
+  leads_to: string[];
 };
 
 /** The training steps of a run, and those of them with tensors, which most rules need. */
@@ -582,6 +584,7 @@ export type RecordingCost = {
   background_secs: Value;
   startup_secs: Value;
   interval_steps: number;
+  may_exceed: boolean;
 };
 
 /** One thing to do. */
@@ -666,7 +669,7 @@ export type Run = {
   cost_share: Value;
   verdict: string;
   judged: boolean;
-  open_findings: number;
+  open_problems: number;
   problems: Problem[];
   findings: Finding[];
   unseen: string[];
@@ -707,6 +710,8 @@ export type RunRow = {
   attempt: number;
   steps: number;
   loss: Value;
+  open_problems: Partial<Record<Severity, number>>;
+  gone_problems: number;
   open_findings: Partial<Record<Severity, number>>;
   findings: number;
   problem: string;
@@ -720,6 +725,7 @@ export type RunRow = {
   problems: string[];
   key: string;
   starred?: boolean;
+  sentence: string;
 };
 
 /** State of a run, from the workers of its newest attempt. */

@@ -4,6 +4,8 @@ import { learn } from "../../lib/chosenColors.svelte";
 import type { ListedRun, RunPage } from "./types";
 
 const PAGE = 200;
+/** Pause while the list grows because its runs are being indexed. */
+const INDEXING_MS = 1000;
 
 /** The rows of a list, asked for a page at a time: those in view, and those of other pages as long as the question is the same. */
 export class Pages {
@@ -21,20 +23,22 @@ export class Pages {
 export function pagesOf(question: () => Query, range: () => [from: number, to: number], everyMs: number): Pages {
   const pages = new Pages();
   let last = "", tick = $state(0);
-  // A text, so that the same pages are no change.
+  // Texts, so that the same pages and the same question are no change.
+  const asked = $derived(JSON.stringify(question()));
   const wanted = $derived.by(() => {
     const [from, to] = range(), found = new Set([0]);
     for (let page = Math.floor(from / PAGE); page <= Math.floor(Math.max(from, to - 1) / PAGE); page++) found.add(page);
     return [...found].join(" ");
   });
+  const pauseMs = $derived((pages.first?.indexing.total ?? 0) > (pages.first?.count ?? 0) ? INDEXING_MS : everyMs);
   $effect(() => {
-    const timer = setInterval(() => (tick += document.hidden ? 0 : 1), everyMs);
+    const timer = setInterval(() => (tick += document.hidden ? 0 : 1), pauseMs);
     return () => clearInterval(timer);
   });
   $effect(() => {
     void tick;
-    const aborting = new AbortController(), query = question(), numbers = wanted.split(" ").map(Number);
-    const key = JSON.stringify(query), isNew = key !== last;
+    const aborting = new AbortController(), key = asked, query = JSON.parse(key) as Query, numbers = wanted.split(" ").map(Number);
+    const isNew = key !== last;
     const kept = untrack(() => pages.found);
     // Rows that are in view already are not asked for again while somebody scrolls.
     const missing = isNew || numbers.every((number) => kept.has(number)) ? numbers : numbers.filter((number) => !kept.has(number));

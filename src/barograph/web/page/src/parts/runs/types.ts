@@ -1,6 +1,6 @@
 import type { Severity, Value } from "../../lib/types";
 
-export type RunFinding = { rule: string; severity: Severity; is_open: boolean };
+export type RunFinding = { rule: string; words: string; severity: Severity; is_open: boolean };
 export type ListedRun = {
   key: string; uid: string; place: string; name: string; color: string; starred: boolean; values: (Value | boolean | unknown[])[]; findings: RunFinding[];
 };
@@ -11,7 +11,7 @@ export type RunColumns = { columns: RunColumn[]; count: number; usual: string[] 
 export type Verdict = { outcome: "accepted" | "rejected" | "undecided"; difference: Value; low: Value; high: Value; level: number; reason: string };
 export type RunGroup = {
   name: string; mean: Value; low: Value; high: Value; runs: number; independent: number; counted: string; repeats: string[]; differs: string[];
-  best_run: string; best_name: string; best: Value; findings: { rule: string; severity: Severity; runs: number; run: string }[]; behind: Verdict | null;
+  best_run: string; best_name: string; best: Value; findings: { rule: string; words: string; severity: Severity; runs: number; some: string[] }[]; behind: Verdict | null;
 };
 export type RunGroups = {
   by: string; metric: string; greater_is_better: boolean; level: number; verdict: Verdict | null; sentence: string; groups: RunGroup[]; count: number; without: number; runs: number;

@@ -1,6 +1,9 @@
 import type { Query } from "../../lib/api";
 import { address, change } from "../../lib/route.svelte";
 
+/** Time after which charts and groups of the listed runs are asked for again. */
+export const CHART_MS = 15_000;
+
 /** What the page of runs shows, as the address says it. Lists are separated by line breaks. */
 const text = (name: string) => address.now.query.get(name) ?? "";
 const list = (name: string) => text(name).split("\n").filter(Boolean);
@@ -94,4 +97,19 @@ export function rangeIn(filters: readonly string[], column: string): [number, nu
 export function narrow(column: string, range: [number, number] | undefined): void {
   const others = view.filters.filter((filter) => !filter.startsWith(`${fieldOf(column)} >= `));
   show({ filter: range ? [...others, within(column, ...range)] : others });
+}
+
+/** The column that most runs have a value of, the first of several. */
+export const mostKnown = (columns: readonly { name: string; runs: number }[]): string =>
+  columns.reduce<{ name: string; runs: number } | undefined>((most, column) => (most && most.runs >= column.runs ? most : column), undefined)?.name ?? "";
+
+/** Return the first choice that was found for a search: columns of runs that arrive later do not change it. */
+export function firstFor<T extends { length: number }>(search: () => string, find: () => T): () => T {
+  let kept: { search: string; choice: T } | undefined;
+  const first = $derived.by(() => {
+    const now = search(), choice = find();
+    if (kept?.search !== now || !kept.choice.length) kept = { search: now, choice };
+    return kept.choice;
+  });
+  return () => first;
 }
