@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class ProcessEnd:
         self._finalizer: Any = None
         self._forks_heard = False
         self._processes_heard = False
+        self._is_interrupted = False
 
     def watch(self) -> None:
         """Install the hooks."""
@@ -81,6 +83,7 @@ class ProcessEnd:
         current = self._current()
         if current is not None and not _is_interactive():
             current.failed(kind, error)
+            self._is_interrupted = kind is KeyboardInterrupt
         if issubclass(kind, TrainingStopped) and not _is_interactive():
             _last_words(f"Barograph stopped this training: {error}")
             # An exception from a hook replaces the original one at exit, and the script's exit handlers still run.
@@ -104,6 +107,17 @@ class ProcessEnd:
             if error is not None and not _is_interactive():
                 current.failed(type(error), error)
             current.close()
+            if self._is_interrupted:
+                _end_by_sigint()
+
+
+def _end_by_sigint() -> None:
+    """Have Python end this process by SIGINT, as it does after a Ctrl-C that nothing caught.
+
+    It forgets that at any text executed later, such as the `eval` of a named tuple in a module that closing imports.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
 
 
 def _last_words(text: str) -> None:
