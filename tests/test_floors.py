@@ -60,6 +60,7 @@ OWNERS = {
     "starlette": ("web/",),
     "uvicorn": ("web/server",),
     "prometheus_client": ("web/metrics",),
+    "orjson": ("web/answers",),
     "ray": ("processes/ray_",),
     "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),

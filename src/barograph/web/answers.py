@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -46,8 +47,13 @@ _STATUS: tuple[tuple[type[BarographError], int], ...] = (
 
 
 def encoded(data: Any) -> bytes:
-    """Return data as strict JSON."""
-    return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    """Return data as strict JSON; NaN and infinity become null."""
+    try:
+        return orjson.dumps(data)
+    except TypeError:
+        # It does not take lone surrogates, as in names of files, nor integers of more than 64 bits.
+        text = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        return text.encode("utf-8", "replace")
 
 
 def json_answer(request: Request, data: Any) -> Response:
