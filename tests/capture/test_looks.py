@@ -9,6 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Kind
+from barograph.model.selection import Selection, every
 from barograph.model.step import Mode
 
 TIGHT = {"budget": 1e-6, "preset": "moments"}
@@ -90,3 +93,18 @@ def test_another_model_has_not_met_the_samples_of_the_one_before(record):
     other = nn.Linear(4, 2)
     step(other, torch.optim.SGD(other.parameters(), 0.1))
     assert len(memory) == 0
+
+
+def test_facts_are_recorded_at_the_steps_after_a_late_optimizer(record):
+    gc.collect()
+    facts = Selection(name="facts", kinds=frozenset({Kind.FACT}), schedule=every(50))
+    tape, model = record(budget=1e-6, preset="free", collections=(facts,)), nn.Linear(4, 2)
+    first = torch.optim.SGD(model.parameters(), 1e-4)
+    for _ in range(60):
+        step(model, first)
+    second = torch.optim.Adam(model.parameters(), 1e-4)
+    for _ in range(20):
+        step(model, second)
+    late = [records.step.number for records in tape.steps(Mode.TRAIN, optimizer=None)
+            if records.step.tick >= 60 and fact(Fact.PARAMETERS) in records.scalars]
+    assert late == list(range(late[0], late[0] + 4))

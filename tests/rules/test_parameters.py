@@ -57,6 +57,18 @@ def test_frozen_layers_that_learnt_nothing_are_named() -> None:
     assert (symptom.severity, causes(symptom)) == (Severity.DOUBTFUL, ["frozen-parameter"])
 
 
+@pytest.mark.parametrize(("name", "message"), [
+    (Fact.OUTSIDE_OPTIMIZER, '1 parameter gets a gradient but is in no optimizer ("b.weight"): it never changes.'),
+    (Fact.UNTRAINED, '1 frozen parameter ("b.weight") still has its initial values: it was never trained and only '
+                     "passes random features on."),
+    (Fact.UNREACHED, 'The graph of the loss does not reach 1 parameter ("b").'),
+])
+def test_one_parameter_is_not_several(name: Fact, message: str) -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [step({Fact.PARAMETERS: 2.0, name: 1.0, (name, "b.weight"): 1.0})])
+
+    assert symptom.message == message
+
+
 def test_frozen_layers_that_were_trained_before_are_let_pass() -> None:
     assert said(ParametersAndOptimizer(), [step({Fact.FROZEN: 4.0, Fact.UNTRAINED: 0.0}, ran=LAYERS)]) == [[]]
 

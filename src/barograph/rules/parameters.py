@@ -119,13 +119,14 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = f"{int(outside)} parameters get a gradient but are in no optimizer{which}"
+        description = _counted(outside, "parameter gets a gradient but is in no optimizer",
+                               "parameters get a gradient but are in no optimizer") + which
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
             yield _norms_outside(description, outside, view.step.number)
             return
         yield Symptom(
-            message=f"{sentence(description)}: they never change.",
+            message=f"{sentence(description)}: {'it never changes' if outside == 1 else 'they never change'}.",
             remedy="Pass them to the optimizer (SGD(model.parameters(), …), or add_param_group). To freeze them, "
                    "set requires_grad_(False), which also saves computing their gradients.",
             evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), view.step.number, "outside_optimizer", outside, 0.0,
@@ -140,12 +141,13 @@ class ParametersAndOptimizer(Rule):
             return
         shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
         description = (
-            f"{int(unregistered)} parameters get a gradient but are in no optimizer and no model"
+            _counted(unregistered, "parameter gets a gradient but is in no optimizer and no model",
+                     "parameters get a gradient but are in no optimizer and no model")
             + (f", of shape {names(shapes)}" if shapes else "")
         )
         half = unregistered >= parameters
         yield Symptom(
-            message=f"{description}: they never change.",
+            message=f"{description}: {'it never changes' if unregistered == 1 else 'they never change'}.",
             remedy="Register the layers in the model: nn.ModuleList([…]) instead of a list, nn.ModuleDict instead of a "
             "dict, nn.ParameterList for parameters; then create the optimizer with model.parameters(). To freeze "
             "them, set requires_grad_(False).",
@@ -163,9 +165,12 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.UNTRAINED))
         which = f" ({names(named)})" if named else ""
-        description = f"{int(untrained)} frozen parameters{which} still have their initial values"
+        description = _counted(untrained, f"frozen parameter{which} still has its initial values",
+                               f"frozen parameters{which} still have their initial values")
+        why = ("it was never trained and only passes random features on" if untrained == 1
+               else "they were never trained and only pass random features on")
         yield Symptom(
-            message=f"{sentence(description)}: they were never trained and only pass random features on.",
+            message=f"{sentence(description)}: {why}.",
             remedy="Freeze only trained layers. To train these, leave them trainable (requires_grad; trainable = "
             "True before compile). To load pretrained weights, check the missing_keys that "
             "load_state_dict(…, strict=False) returns, or what load_weights skipped.",
@@ -185,7 +190,7 @@ class ParametersAndOptimizer(Rule):
         paths = sorted({layer_path(path) for path in facts_about(view, name)})
         ran: list[str] = memory.get("ran", [])
         which = f" ({names(paths)})" if paths else ""
-        description = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
+        description = f"the graph of the loss does not reach {_counted(unreached, 'parameter', 'parameters')}{which}"
         # The first layer feeds all others; an unused head comes last.
         upstream = bool(ran) and ran[0] in paths
         half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
@@ -223,6 +228,10 @@ class ParametersAndOptimizer(Rule):
             subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
             causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, description),),
         )
+
+
+def _counted(count: float, one: str, several: str) -> str:
+    return f"{int(count)} {one if count == 1 else several}"
 
 
 def _norms_outside(description: str, outside: float, step: int) -> Symptom:
