@@ -119,7 +119,7 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = f"{int(outside)} parameters get a gradient but are in no optimizer{which}"
+        description = f"{_parameters_get(outside)} a gradient that no optimizer uses{which}"
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
             yield _norms_outside(description, outside, view.step.number)
@@ -140,7 +140,7 @@ class ParametersAndOptimizer(Rule):
             return
         shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
         description = (
-            f"{int(unregistered)} parameters get a gradient but are in no optimizer and no model"
+            f"{_parameters_get(unregistered)} a gradient that no optimizer uses, and no model lists them"
             + (f", of shape {names(shapes)}" if shapes else "")
         )
         half = unregistered >= parameters
@@ -223,6 +223,10 @@ class ParametersAndOptimizer(Rule):
             subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
             causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, description),),
         )
+
+
+def _parameters_get(count: float) -> str:
+    return f"{int(count)} parameters get" if count > 1 else "1 parameter gets"
 
 
 def _norms_outside(description: str, outside: float, step: int) -> Symptom:
