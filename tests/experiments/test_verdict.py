@@ -49,9 +49,11 @@ def test_of_one_result_nothing_is_decided(first: list[float], second: list[float
 
 
 @pytest.mark.parametrize("method", ["t", "bootstrap"])
-@pytest.mark.parametrize("second", [[0.5, 0.5], [1.0, 1.0]])
-def test_an_interval_without_width_decides_nothing(method: str, second: list[float]) -> None:
-    found = verdict([1.0, 1.0], second, method=method)
+@pytest.mark.parametrize(("first", "second"), [
+    ([1.0, 1.0], [0.5, 0.5]), ([1.0, 1.0], [1.0, 1.0]), ([0.9] * 3, [0.8] * 3), ([0.3, 0.1 + 0.2], [0.5, 0.5]),
+])
+def test_groups_that_do_not_vary_decide_nothing(method: str, first: list[float], second: list[float]) -> None:
+    found = verdict(first, second, method=method)
     assert found.outcome is Outcome.UNDECIDED
     assert "varies" in found.reason
 

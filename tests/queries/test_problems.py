@@ -381,6 +381,27 @@ def test_percentages_and_vanishing_numbers_are_written_as_people_do() -> None:
     assert problem.evidence == ("38.6% of units; norm 0",)
 
 
+@pytest.mark.parametrize(("message", "why", "weight", "evidence"), [
+    ("Training stalled: no step for 33 minutes after step 0.", "", 0.0, ("No step for 33 minutes after step 0.",)),
+    ("The batch of step 7 has 2 NaN values.", "2 NaN values in the batch", 0.9,
+     ("The batch of step 7 has 2 NaN values.",)),
+    ("Training stalled 40% of the time: 40 ms of 100 ms.", "training stalled 40% of the time", 0.3,
+     ("40 ms of 100 ms.", "Likely cause: training waits for data")),
+    ("Training waits for data 40% of the time: 40 ms of 100 ms.", "training waits for data 40% of the time", 0.3,
+     ("40 ms of 100 ms.",)),
+    ("A tree is 60 levels deep.", "a tree is 60 levels deep", 0.3, ("Likely cause: training waits for data",)),
+    ("All units are dead.", "8 units are dead", 0.9, ("8 units are dead", "All units are dead.")),
+])
+def test_evidence_repeats_neither_the_title_nor_itself(
+    message: str, why: str, weight: float, evidence: tuple[str, ...]
+) -> None:
+    causes = (Suspicion(Cause.SLOW_DATA_LOADING, weight, why),) if why else ()
+
+    (problem,) = problems_of([replace(finding("X101", *causes, opened=1), message=message)])
+
+    assert problem.evidence == evidence
+
+
 def test_json_names_findings_by_their_ids_and_is_strict() -> None:
     (problem,) = problems_of(LATE, [RateJump("p0", 200, 0.05, 30.0, 199)])
 

@@ -15,6 +15,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.activations import DeadRelu, SaturatedActivation
 from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.words import HE
 from barograph.runs.reading.view import StepView
 
 SOME = Summary(count=10, min=0.0, max=1.0, sum=1.0, sum_sq=1.0, sum_abs=1.0)
@@ -207,7 +208,7 @@ def test_units_that_were_never_alive_before_negative_weights_speak_for_these_rat
     (found,) = [item for item in said(DeadRelu(), *views)[-1] if isinstance(item, Symptom)]
 
     assert found.causes[0].why == "100% of the units are dead; the mean weight before them is -0.5"
-    assert found.causes[0].remedy == "Initialize the weights around 0, as kaiming_normal_ does."
+    assert found.causes[0].remedy == f"Initialize the weights around 0, as {HE} does."
 
 
 def test_units_that_were_alive_before_negative_weights_do_not_speak_for_the_initialization() -> None:

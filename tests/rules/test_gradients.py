@@ -136,7 +136,7 @@ def test_the_mean_is_over_elements_that_are_not_zero() -> None:
 @pytest.mark.parametrize(
     ("outputs", "layers", "remedy"),
     [
-        ({"1": "Sigmoid", "3": "Sigmoid", "4": "Linear"}, {}, "Replace 2 Sigmoid between the layers by ReLU or GELU"),
+        ({"1": "Sigmoid", "3": "Sigmoid", "4": "Linear"}, {}, "Replace 2 Sigmoid layers by ReLU or GELU"),
         ({"1": "ReLU"}, {}, "and add a normalization layer (BatchNorm, LayerNorm) after each layer"),
         ({"1": "ReLU", "2": "LayerNorm"}, {}, "and add residual paths around blocks of layers that have none."),
     ],

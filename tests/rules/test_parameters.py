@@ -42,7 +42,7 @@ def test_parameters_in_no_optimizer_are_named() -> None:
         step({Fact.OUTSIDE_OPTIMIZER: 2.0, (Fact.OUTSIDE_OPTIMIZER, "b.weight"): 1.0}),
     ])
 
-    assert symptom.message == '2 parameters get a gradient but are in no optimizer ("b.weight"): they never change.'
+    assert symptom.message == '2 parameters get a gradient that no optimizer uses ("b.weight"): they never change.'
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["parameter-not-in-optimizer"])
 
 
@@ -58,7 +58,7 @@ def test_frozen_layers_that_learnt_nothing_are_named() -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    (Fact.OUTSIDE_OPTIMIZER, '1 parameter gets a gradient but is in no optimizer ("b.weight"): it never changes.'),
+    (Fact.OUTSIDE_OPTIMIZER, '1 parameter gets a gradient that no optimizer uses ("b.weight"): it never changes.'),
     (Fact.UNTRAINED, '1 frozen parameter ("b.weight") still has its initial values: it was never trained and only '
                      "passes random features on."),
     (Fact.UNREACHED, 'The graph of the loss does not reach 1 parameter ("b").'),
@@ -173,8 +173,8 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
         step({Fact.UNREGISTERED: count, (Fact.UNREGISTERED, "64x32"): count}),
     ])
 
-    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient but are in no optimizer and no model, "
-                                      f'of shape "64x32 ({count:.0f})"')
+    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient that no optimizer uses, and no model "
+                                      f'lists them, of shape "64x32 ({count:.0f})"')
     assert "nn.ModuleList" in symptom.remedy
     assert (symptom.subject, symptom.severity) == ("unregistered", severity)
     assert causes(symptom) == ["parameter-not-in-optimizer"]

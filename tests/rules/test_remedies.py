@@ -24,7 +24,7 @@ _OF_PYTORCH = {
 }
 """Of what only PyTorch tells: by file, what such a text has in it."""
 
-_ELSEWHERE = re.compile(r"Keras|[Oo]ptax|JAX|stop_gradient")
+_ELSEWHERE = re.compile(r"Keras|[Oo]ptax|JAX|stop_gradient|he_normal|glorot_uniform")
 
 
 def texts_of(source: str) -> Iterator[str]:
@@ -41,7 +41,7 @@ def texts_of(source: str) -> Iterator[str]:
 
 def speaks_pytorch(text: str) -> bool:
     return bool(re.search(r"\btorch\.\w|\bnn\.\w+\.\w|\.data\.\w+_\(|\bclip_grad_norm_|requires_grad_\(|zero_grad\("
-                          r"|(optimizer|scheduler)\.step\(", text))
+                          r"|kaiming|xavier|(optimizer|scheduler)\.step\(", text))
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)

@@ -88,7 +88,7 @@ def test_variance_is_held_against_what_was_set() -> None:
     assert subjects(TensorVariance(max_threshold=0.5), view) == [["weight too far"]]
     assert subjects(TensorVariance(min_threshold=0.5), view) == [["weight too little"]]
     assert last(TensorVariance(max_threshold=0.5), view).message == (
-        '1 weight tensors have too high a variance: the variance of "a" is 1.')
+        'The variance of 1 of 2 weight tensors is too high: the variance of "a" is 1.')
     assert next(iter(causes(last(TensorVariance(max_threshold=0.5), view)))) == Cause.INITIALIZATION_SCALE
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from barograph.errors import (
     NotARun,
     StoreDenied,
     UnknownJob,
+    closest,
 )
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown, shown_lines
@@ -135,9 +135,8 @@ def nearest_run(path: Path) -> str:
     names = _runs_in(path.parent)
     default = Path(root_place())
     for folder, known in ((path.parent, names), (default, _runs_in(default))):
-        matches = difflib.get_close_matches(path.name, known, n=1)
-        if matches:
-            return f"Did you mean {_as_typed(folder / matches[0])}?"
+        if match := closest(path.name, known):
+            return f"Did you mean {_as_typed(folder / match)}?"
     if names:
         where = "here" if path.parent == Path.cwd() else f"in {_as_typed(path.parent)}"
         return f"Runs {where}: {', '.join(sorted(names)[-_LISTED:])}{_and_more(len(names))}."
@@ -151,8 +150,8 @@ def nearest_folder(path: Path) -> str:
         known = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
     except OSError:
         return ""
-    matches = difflib.get_close_matches(path.name, known, n=1)
-    return f"Did you mean {_as_typed(path.parent / matches[0])}?" if matches else ""
+    match = closest(path.name, known)
+    return f"Did you mean {_as_typed(path.parent / match)}?" if match else ""
 
 
 def _explain_directory(place: str, path: Path) -> None:

@@ -16,6 +16,8 @@ from barograph.errors import SettingsError
 _RESAMPLES = 10_000
 _GRID = 20_001
 _SEED = 0
+_ROUNDING = 1e-12
+"""Relative difference below which results are the same number."""
 
 
 class Outcome(StrEnum):
@@ -66,7 +68,7 @@ def verdict(
 
     Returns:
         Accepted or rejected if the interval excludes zero; else undecided, also if a group has fewer than two results
-        or the interval has no width.
+        or no group varies.
 
     Raises:
         SettingsError: The method or level is invalid.
@@ -91,7 +93,7 @@ def verdict(
         reason = "One independent result cannot be told apart from noise. Repeat it with other seeds."
         return Verdict(Outcome.UNDECIDED, difference, math.nan, math.nan, level, method, counts, reason)
     low, high = _METHODS[method](a, b, level)
-    if low == high:
+    if not _varies(a) and not _varies(b):
         reason = ("Neither group varies, so its results are probably repeats and not independent. Repeat them with "
                   "other seeds.")
         return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts, reason)
@@ -100,6 +102,11 @@ def verdict(
         return Verdict(Outcome.ACCEPTED if better else Outcome.REJECTED, difference, low, high, level, method, counts)
     return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts,
                    "The difference may be noise: the interval contains zero. More seeds narrow it.")
+
+
+def _varies(group: NDArray[np.float64]) -> bool:
+    # The mean of equal values may differ from them by rounding, which would make an interval of almost no width.
+    return bool(np.ptp(group) > _ROUNDING * np.abs(group).max())
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:

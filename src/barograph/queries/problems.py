@@ -27,7 +27,7 @@ from barograph.queries.consequences import (
     WITNESSES,
 )
 from barograph.queries.remedies import Remedy, remedy_of, without_conflicts
-from barograph.queries.titles import SURE, cause_in_words, rule_in_words, tidy, title_of
+from barograph.queries.titles import SURE, beyond, cause_in_words, rule_in_words, says, tidy, title_of
 from barograph.rules.words import number, sentence
 
 KNOWN = 0.2
@@ -320,14 +320,16 @@ def _title(group: _Group, lead: Finding) -> str:
 
 
 def _evidence(group: _Group, lead: Finding) -> tuple[str, ...]:
-    lines = [] if lead.message == _title(group, lead) else [tidy(lead.message)]
-    cause = group.cause
+    title, cause = _title(group, lead), group.cause
+    lines = [message] if (message := beyond(title, tidy(lead.message))) else []
     if cause is not None and group.jump is None:
         why = tidy(next((item.why for item in lead.causes if item.cause == cause.cause and item.why), cause.why))
-        if cause.weight < SURE:
-            lines.append(f"Likely cause: {cause_in_words(cause.cause)} ({why})")
-        elif why and why.rstrip(".").casefold() not in lead.message.casefold():
-            lines.insert(0, sentence(why))
+        is_new = not says(f"{title} {tidy(lead.message)}", why)
+        in_words = cause_in_words(cause.cause)
+        if cause.weight >= SURE:
+            lines = [*([sentence(why)] if is_new else []), *lines]
+        elif is_new or not says(title, in_words):
+            lines.append(f"Likely cause: {in_words}{f' ({why})' if is_new else ''}")
     return tuple(lines[:EVIDENCE_LINES])
 
 

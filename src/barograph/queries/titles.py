@@ -117,6 +117,8 @@ _IN_WORDS: Mapping[str, str] = {
 
 _UNITS = {"A101": "dead", "A102": "saturated"}
 _MOST_CHARS = 72
+_OTHER_WORDS = 0.25
+"""Share of words that may be other ones in a repetition."""
 _ENDS = r" \([^()]*\)(?:[,:;.]|$)|[:;] |\.(?: |$)"
 _CLAUSE = re.compile(rf"(?:(?!{_ENDS})(?:\([^()]*\)|.))*", re.DOTALL)
 """Ends at punctuation outside of parentheses, or before a parenthesis in front of punctuation."""
@@ -176,6 +178,41 @@ def first_clause(message: str) -> str:
     """
     clause = _CLAUSE.match(message)[0].strip()  # type: ignore[index]  # it matches any text
     return clause if len(clause) <= _MOST_CHARS else clause[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
+
+
+def beyond(title: str, message: str) -> str:
+    """Return a message without the clause that the title of its problem says already; "" if it says no more.
+
+    Example:
+        >>> beyond("Training stalled", "Training stalled: no step for 33 minutes.")
+        'No step for 33 minutes.'
+        >>> beyond("The loss is 0", "The loss is 0."), beyond("Weights are zero", "The weight is zero: a, b.")
+        ('', 'The weight is zero: a, b.')
+    """
+    if says(title, message):
+        return ""
+    clause, _, rest = message.partition(": ")
+    if not rest or not says(title, clause):
+        return message
+    return rest[0].upper() + rest[1:] if rest.split()[0].isalpha() else rest
+
+
+def says(said: str, text: str) -> bool:
+    """Return whether a text repeats what was said: it has no other number, and few other words.
+
+    Example:
+        >>> says("2 NaN of 100 values in the batch of step 7.", "2 NaN values in the batch")
+        True
+        >>> says("All units are dead.", "All 8 units are dead"), says("The loss is 0.", "The learning rate is 0")
+        (False, False)
+    """
+    words = _words(text)
+    others = words - _words(said)
+    return len(others) <= _OTHER_WORDS * len(words) and not any(re.search(r"\d", word) for word in others)
+
+
+def _words(text: str) -> set[str]:
+    return {word.strip(".'-") for word in re.findall(r"[\w.%'-]+", text.casefold())}
 
 
 def tidy(text: str) -> str:

@@ -26,7 +26,7 @@ from barograph.rules.once import once
 from barograph.rules.scale import LARGE_INPUT, is_normalised_before, mean_derivative, size_of_inputs
 from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
-from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
+from barograph.rules.words import HE, SCALE_INPUTS, XAVIER, lower_rate, number, percent, sentence
 from barograph.runs.reading.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
@@ -125,8 +125,7 @@ class DeadRelu(Rule):
             message=f"{int(dead.sum())} of {len(dead)} units {_where(subject)} are dead: each is zero in "
                     f"more than {percent(1 - self.threshold_inactivity)} of {count} outputs.",
             remedy=f"{slower} and start again: dead units do not come back. Or use LeakyReLU, initialize biases to 0 "
-                   "and "
-                   "weights with kaiming_normal_, or add a normalization layer before the ReLU.",
+                   f"and weights with {HE}, or add a normalization layer before the ReLU.",
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
             subject=subject.key.path, since=since,
@@ -204,7 +203,7 @@ class SaturatedActivation(Rule):
             message=f"{int(saturated.sum())} of {len(saturated)} units {_where(subject)} are saturated: their mean "
                     f"derivative is below {number(self.threshold_derivative)} (median over all units "
                     f"{number(middle)}).",
-            remedy=f"Initialize the weights before it with xavier_uniform_, or add a normalization layer before it; if "
+            remedy=f"Initialize the weights before it with {XAVIER}, or add a normalization layer before it; if "
                    f"it was unsaturated at first, {slower}; or replace it by ReLU or GELU.",
             evidence=(Evidence(subject.key, view.step.number, "saturated_share", share, self.threshold_layer,
                                f"{percent(share)} of units saturated"),),
@@ -242,7 +241,7 @@ def _why_dead(
     weight = None if alive is not None else _negative_weight_before(view, subject)
     return ranked(
         Suspicion(Cause.DEAD_RELU, 0.9, f"{died}; the mean weight before them is {number(weight)}",
-                  "Initialize the weights around 0, as kaiming_normal_ does.") if weight is not None else
+                  f"Initialize the weights around 0, as {HE} does.") if weight is not None else
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
                   f"{died}; the mean bias before them is {number(mean)}" if low else died,
                   "Initialize biases to 0, or use LeakyReLU." if low else ""),
@@ -269,7 +268,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
                   SCALE_INPUTS) if large > LARGE_INPUT else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or earlier; the squared "
                   f"weights that feed one unit add up to {number(gain)}, where 1 is usual",
-                  "Initialize the weights with xavier_uniform_.") if was_open is None and gain > _LARGE_GAIN else None,
+                  f"Initialize the weights with {XAVIER}.") if was_open is None and gain > _LARGE_GAIN else None,
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{shut}; they were not at step {was_open}",
                   f"{sentence(lower_rate(learning_rate(view), 10))}.") if was_open is not None else None,
     )

@@ -20,7 +20,7 @@ from barograph.rules.columns import learning_rate
 from barograph.rules.explosion import LOSSES, note_explosion, suspect_explosion
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked
-from barograph.rules.words import lower_rate, names, number, percent, sentence
+from barograph.rules.words import HE, lower_rate, names, number, percent, sentence
 from barograph.runs.reading.view import StepView
 
 _NONFINITE, _ZEROS, _SUM, _SUM_SQ = (UNIT_FIELDS.index(name) for name in ("nonfinite", "zeros", "sum", "sum_sq"))
@@ -111,7 +111,7 @@ class ActivationCollapse(Rule):
         return Symptom(
             message=f"{sentence(why)}.",
             remedy=f"{first} a normalization layer before {which}, or "
-                   "initialize with kaiming_normal_ (He); in self-supervised learning, prevent collapse "
+                   f"initialize with {HE}; in self-supervised learning, prevent collapse "
                    "(stop-gradient, negatives, a variance term).",
             evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),
                                     self.threshold, f"between-sample variance {number(float(shares[row]))} of the "

@@ -18,7 +18,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, LayerTable, learning_rate, stated_loss, table_of
 from barograph.rules.depth import forward_order, growth_backwards, remember_order
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
-from barograph.rules.words import CLIPPING, lower_rate, number, sentence
+from barograph.rules.words import BY_ACTIVATION, CLIPPING, lower_rate, number, sentence
 from barograph.runs.reading.view import StepView
 
 _APART_STEPS = 10
@@ -89,8 +89,8 @@ class ExplodingGradient(Rule):
                f"{number(float(layers.l2[first]))} at {layers.named(first)}")
         yield Symptom(
             message=f"The gradient explodes: {why}.",
-            remedy="Initialize weights smaller (kaiming_normal_ for ReLU, xavier_uniform_ for tanh, orthogonal_ for "
-                   "recurrent layers), or add a normalization layer after each layer.",
+            remedy=f"Initialize weights smaller ({BY_ACTIVATION}, orthogonal for recurrent layers), "
+                   "or add a normalization layer after each layer.",
             evidence=tuple(Evidence(layers.keys[row], view.step.number, "l2", float(layers.l2[row]), math.nan,
                                     f"norm {number(float(layers.l2[row]))}") for row in (first, last)),
             subject="depth",

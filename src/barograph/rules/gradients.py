@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
@@ -23,7 +23,7 @@ from barograph.rules.depth import greatest_on_path, growth_backwards, heads_of, 
 from barograph.rules.recovery import is_gaining
 from barograph.rules.scale import LARGE_INPUT, Between, between_layers, size_of_inputs
 from barograph.rules.suspects import ranked, recurrent
-from barograph.rules.words import CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
+from barograph.rules.words import BY_ACTIVATION, CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -146,15 +146,15 @@ def _why_vanishing(view: StepView, share: float, between: Between, inputs: float
     squashing = between.made_of
     small = small_weights(view)
     why = f"the gradient of one layer is {number(share)} of another's"
-    made_of = joined([f"{count} {name}" for name, count in squashing.items()])
+    made_of = _layers_in_words(squashing)
     return ranked(
         Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing and not inputs else 0.5,
-                  f"{why}, with {made_of} between the layers" if squashing else why),
-        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.7, f"{why}, with {made_of} between the layers, and the model's "
-                  f"inputs have an RMS of {number(inputs)}", SCALE_INPUTS) if inputs else None,
+                  f"{why}, with {made_of}" if squashing else why),
+        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.7, f"{why}, with {made_of}, and the model's inputs "
+                  f"have an RMS of {number(inputs)}", SCALE_INPUTS) if inputs else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.2,
                   f"{why}; the weights of {small} are far too small for their width" if small else why,
-                  "Initialize the weights with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh)."),
+                  f"Initialize the weights for their activation ({BY_ACTIVATION})."),
     )
 
 
@@ -181,16 +181,20 @@ _FEW_WEIGHTS, _FAR_BELOW = 256, 1e-3
 def _against_vanishing(view: StepView, layers: LayerTable, between: Between, inputs: float) -> str:
     classes = Counter(subject.layer for subject in view.columns(Kind.OUTPUT, histograms=False).subjects)
     if between.made_of:
-        found = " and ".join(f"{count} {name}" for name, count in between.made_of.items())
+        found = _layers_in_words(between.made_of)
         if inputs:
             return (f"{SCALE_INPUTS} Their RMS is {number(inputs)}, and the first of {found} passes almost no "
                     "gradient.")
-        return (f"Replace {found} between the layers by ReLU or GELU, or add a normalization layer before each: each "
+        return (f"Replace {found} by ReLU or GELU, or add a normalization layer before each: each "
                 "of them shrinks the gradient.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))
-    return ("Initialize the weights for their activation (kaiming_normal_ for ReLU), " +
+    return ("Initialize the weights for their activation (kaiming_normal_ or he_normal for ReLU), " +
             ("and add residual paths around blocks of layers that have none." if normed else
              "and add a normalization layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
+
+
+def _layers_in_words(made_of: Mapping[str, int]) -> str:
+    return joined([f"{count} {name} layer{'s' if count > 1 else ''}" for name, count in made_of.items()])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked
-from barograph.rules.words import names, number
+from barograph.rules.words import BY_ACTIVATION, names, number
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -146,8 +146,7 @@ class PoorWeightInitialization(Rule):
             message=f"Outputs grow from layer to layer: their variance is {number(float(variances[0]))} at "
                     f'"{first.key.path}" and {number(float(variances[-1]))} at "{last.key.path}", {number(growth)} '
                     "times higher with each layer.",
-            remedy="Initialize the weights with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh), which makes them "
-                   "about "
+            remedy=f"Initialize the weights for their activation ({BY_ACTIVATION}), which makes them about "
                    f"{number(growth ** 0.5)} times smaller: they are too large for the width of their layers.",
             evidence=(Evidence(last.key, view.step.number, "variance_growth", growth, self.threshold,
                                f"variance grows {number(growth)} times per layer"),),
@@ -174,9 +173,8 @@ class PoorWeightInitialization(Rule):
             message=f"The gradients of {names([layer_path(key.path) for _, key in narrow])} spread over "
                     f"{number(narrow[0][0])}, those of the widest layer over {number(widest)}, and the loss is still "
                     f"{number(losses[0])}.",
-            remedy="Initialize the weights for the activation that follows (kaiming_normal_ for ReLU, xavier_uniform_ "
-                   "for "
-                   "tanh and sigmoid) and biases to 0, or add a normalization layer after each layer.",
+            remedy=f"Initialize the weights for the activation that follows ({BY_ACTIVATION}) "
+                   "and biases to 0, or add a normalization layer after each layer.",
             evidence=tuple(Evidence(key, view.step.number, "spread", spread, limit,
                                     f"95th − 5th percentile {number(spread)}") for spread, key in narrow[:3]),
             subject=_NARROW, causes=_why_narrow(view, narrow[0][0] / widest),
@@ -291,6 +289,5 @@ def _began_equal(memory: Memory) -> Symptom | None:
     )
 
 
-_AT_RANDOM = ("Initialize the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid): not "
-              "to a "
+_AT_RANDOM = (f"Initialize the weights at random ({BY_ACTIVATION}): not to a "
               "constant, and not with one random key for all units. Only biases may be 0.")

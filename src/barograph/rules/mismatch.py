@@ -42,7 +42,7 @@ class Mismatch(NamedTuple):
 
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch(Fact.SOFTMAX_TWICE, 0.0,
-             "Softmax or sigmoid is applied twice: once by the model, once by the loss.",
+             "Softmax is applied twice (or sigmoid): once by the model, once by the loss.",
              "Remove the softmax (or sigmoid) at the end of the model: the loss expects logits.",
              Cause.SOFTMAX_TWICE),
     Mismatch(Fact.PROBABILITIES_AS_LOGITS, 0.98,
@@ -55,14 +55,13 @@ MISMATCHES: tuple[Mismatch, ...] = (
              Cause.SOFTMAX_WRONG_AXIS),
     Mismatch(Fact.LOGITS_AS_PROBABILITIES, 0.5,
              "{share} of the rows that the loss takes as (log-)probabilities do not sum to 1.",
-             "Pass log_softmax(outputs, dim=1) to the loss, or use cross_entropy, which expects logits (Keras: add a "
-             "softmax to the last layer, or set from_logits=True in the loss).",
+             "Use the loss that takes logits (cross_entropy in torch, from_logits=True in Keras), or end the model "
+             "with a log_softmax in torch, a softmax in Keras.",
              Cause.LOGITS_AS_PROBABILITIES),
     Mismatch(Fact.BROADCAST, 1.5,
              "The loss runs over {value} times as many elements as the model returned: outputs and targets of "
              "different shapes were broadcast.",
-             "Give both the same shape: outputs.squeeze(1) for outputs of (N, 1) and targets of (N,), or "
-             "targets.view_as(outputs).",
+             "Give both the same shape: targets[:, None] for outputs of (N, 1) and targets of (N,).",
              Cause.BROADCAST_TARGETS),
     Mismatch(Fact.CLASS_NUMBERS_REGRESSED, 0.0,
              "The targets of a regression loss are small integers that repeat: they look like class labels.",

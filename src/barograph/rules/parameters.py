@@ -119,8 +119,7 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = _counted(outside, "parameter gets a gradient but is in no optimizer",
-                               "parameters get a gradient but are in no optimizer") + which
+        description = f"{_counted(outside, 'parameter gets', 'parameters get')} a gradient that no optimizer uses{which}"
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
             yield _norms_outside(description, outside, view.step.number)
@@ -141,8 +140,8 @@ class ParametersAndOptimizer(Rule):
             return
         shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
         description = (
-            _counted(unregistered, "parameter gets a gradient but is in no optimizer and no model",
-                     "parameters get a gradient but are in no optimizer and no model")
+            _counted(unregistered, "parameter gets a gradient that no optimizer uses, and no model lists it",
+                     "parameters get a gradient that no optimizer uses, and no model lists them")
             + (f", of shape {names(shapes)}" if shapes else "")
         )
         half = unregistered >= parameters

@@ -22,7 +22,7 @@ from barograph.rules.clues import fact_value
 from barograph.rules.columns import Table, table_of
 from barograph.rules.kept import keep, recall
 from barograph.rules.suspects import ranked
-from barograph.rules.words import names, number, percent
+from barograph.rules.words import BY_ACTIVATION, names, number, percent
 from barograph.runs.reading.view import StepView
 
 Rows = NDArray[np.intp]
@@ -217,10 +217,10 @@ class TensorVariance(Rule):
         kind = table.subjects[0].key.kind.value
         why = f'the variance of "{table.paths[values[0][0]]}" is {number(values[0][1])}'
         return Symptom(
-            message=f"{len(rows)} {kind} tensors have too {'high' if subject == 'too far' else 'low'} a variance: "
-                    f"{why}.",
-            remedy="Initialize for the following activation (kaiming_normal_, xavier_uniform_), and lower the "
-                   "learning rate if the variance was normal at first.",
+            message=f"The variance of {len(rows)} of {len(table)} {kind} tensors is too "
+                    f"{'high' if subject == 'too far' else 'low'}: {why}.",
+            remedy=f"Initialize for the following activation ({BY_ACTIVATION}), and lower "
+                   "the learning rate if the variance was normal at first.",
             evidence=tuple(Evidence(table.subjects[row].key, step, "variance", value, limit if limit else math.nan,
                                     f"variance {number(value)}") for row, value in values),
             subject=f"{kind} {subject}",

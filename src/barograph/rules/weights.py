@@ -421,5 +421,5 @@ def _against_not_moving(pairs: _Pairs, rows: list[int]) -> str:
         return (f"These weights are {narrow}, whose precision is too low for small updates: keep the weights in "
                 "float32 "
                 "and use autocast, or raise the learning rate.")
-    return ("Pass them to an optimizer created after the last change to the model "
-            "(SGD(model.parameters(), …)), and check that the learning rate of their group is not 0.")
+    return ("Pass them to an optimizer created after the last change to the model, and check that "
+            "the learning rate of their group is not 0.")

@@ -12,6 +12,11 @@ CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnor
 IN_BFLOAT16 = "torch.autocast with dtype=torch.bfloat16; mixed_bfloat16 in Keras"
 """How to train in bfloat16."""
 
+HE = "kaiming_normal_ (he_normal in Keras and JAX)"
+XAVIER = "xavier_uniform_ (glorot_uniform in Keras and JAX)"
+BY_ACTIVATION = "kaiming_normal_ or he_normal for ReLU, xavier_uniform_ or glorot_uniform for tanh and sigmoid"
+"""Initializations of torch and those of Keras and JAX."""
+
 SCALE_INPUTS = "Scale the inputs to zero mean and unit variance."
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from barograph.errors import closest
 from barograph.model.one_line import shown_lines
 from barograph.plugins import installed_plugins, package_of
 
@@ -23,8 +23,8 @@ class ArchiveGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command and its arguments."""
         word = args[0] if args else ""
-        is_typo = difflib.get_close_matches(word, self.commands, n=1, cutoff=_ALIKE)
-        if word and not word.startswith("-") and word not in self.commands and not is_typo and _MEANT in self.commands:
+        meant = closest(word, self.commands, least=_ALIKE)  # the word itself if it is a subcommand
+        if word and not word.startswith("-") and not meant and _MEANT in self.commands:
             return _MEANT, self.commands[_MEANT], args
         return super().resolve_command(ctx, args)
 
