@@ -47,10 +47,11 @@ def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> Non
                                 "--strategy", "grid", "--parallel", "2", "--name", "grid", "--seed", "1"))
     assert ended.code == 0, ended.err
     out = ended.out.decode()
+    assert ended.err.startswith("barograph: starting study grid: 1 parameter, up to 20 trials, 2 at a time\n")
     assert "a seed does not make the study reproducible" in ended.err
     assert "best     trial" in out
     assert "score 0.99 with x=0.4" in out
-    assert "command  train.py --x 0.4" in out
+    assert "command  python train.py --x 0.4" in out
     assert "barograph resubmit grid-00" in out
     shown = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "grid", "--json")).out)
     assert {trial["parameters"]["x"]: trial["state"] for trial in shown["trials"]} == {
