@@ -298,8 +298,9 @@ def test_argparse_takes_every_number_for_a_value(value: float) -> None:
 @pytest.mark.parametrize(("name", "message"), [
     ("maximise", '"maximise" is not an option of a study. Did you mean "maximize"?'),
     ("stop_rules", '"stop-rules" is not an option of a study. Did you mean "stop-rule"?'),
+    ("n_trials", '"n-trials" is not an option of a study. Did you mean "jobs"?'),
     ("gpu", "as it was"),
 ])
 def test_a_misspelled_entry_of_a_study_is_recognized(name: str, message: str) -> None:
     error = UnknownName(f'"{name.replace("_", "-")}" is not an option of a job.' if name != "gpu" else "as it was")
-    assert str(better_error(error, {"command": ["train.py"], name: 1})) == message
+    assert str(better_error(error, {"command": ["train.py"], name: 1}, {"--n-trials": "--jobs"})) == message

@@ -13,6 +13,7 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.cli.stray_options import OTHER_NAMES
 from barograph.errors import BarographError, RunError, StoreError, UnknownName
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
@@ -172,7 +173,7 @@ def _described(typed: Mapping[str, Any]) -> tuple[dict[str, Any], JobSpec]:
     try:
         spec = spec_of(of_job, entries)
     except UnknownName as error:
-        raise better_error(error, entries or {}) from error
+        raise better_error(error, entries or {}, OTHER_NAMES) from error
     options["cpus_given"] = typed["cpus"] is not None or "cpus" in (entries or {})
     return {**options, **given}, spec
 
