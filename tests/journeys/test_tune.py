@@ -144,8 +144,8 @@ while not is_good:
 
 
 @pytest.mark.parametrize(("rule", "good", "reason"), [
-    ("median", 5, "the best score up to step 1, 0.1, is worse than the median of 5 trials, 0.9"),
-    ("asha", 1, "score 0.1 at step 1: rank 2 of 2, and the best 1/3 go on"),
+    ("median", 5, "worse than the median of 5 trials, 0.9: the best score up to step 1 is 0.1"),
+    ("asha", 1, "rank 2 of 2 at step 1, with score 0.1: the best 1/3 go on"),
 ])
 def test_a_trial_that_falls_behind_is_stopped_and_says_why(jobs: Any, rule: str, good: int, reason: str) -> None:
     # The last trial would never end by itself.
