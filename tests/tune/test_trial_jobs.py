@@ -285,6 +285,10 @@ def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
     few = judged(LOSS, {4: [0.9], 2: [0.5]})
     assert few.sentence.startswith("trial 2 is not significantly better than trial 4. One")
     assert unsure.repeated[0].trial == 2
+    same = judged(LOSS, {4: [0.9, 0.9], 2: [0.5, 0.5]})
+    assert "The seed changes nothing: the training is deterministic, or the script ignores --seed." in same.sentence
+    failed = judged(LOSS, {4: [0.9], 2: [0.5, 0.6]}, {4: ["no memory", "no memory"], 2: []})
+    assert failed.sentence.endswith("better than trial 4. 2 of 3 repetitions of trial 4 failed.")
 
 
 @pytest.mark.parametrize("value", [-1e-05, -1.23456789012e-07, -0.5, -3.0, -2e16, 1e-05])
