@@ -128,6 +128,9 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     ({"patience": -1}, "patience is -1; it must be above 0"),
     ({"confirm": 1}, "confirm is 1"),
     ({"minimise": "loss"}, '"minimise" is not an option of a study. Did you mean "minimize"?'),
+    ({"jobs": 4}, '"jobs" is not an option of a study. Did you mean "trials"?'),
+    ({"n_trials": 4}, '"n_trials" is not an option of a study. Did you mean "trials"?'),
+    ({"metric": {"loss": "(x)"}}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"refit": True}, "a script decides itself which rows it trains on"),
 ])
 def test_a_wrong_option_is_named_as_the_user_wrote_it(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -39,6 +39,9 @@ from barograph.tune.trial_job import adopted
 from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
 
+_ARGUMENTS = {"vary": "space", "constraint": "constraints", "metric": "patterns", "jobs": "trials"}
+"""Options of `barograph tune` to the arguments of `tune_job` for them."""
+
 
 def start_study(
     options: Mapping[str, Any], spec: JobSpec, home: JobsHome, *, to: str = "", packs: bool | None = None
@@ -130,9 +133,11 @@ def tune_job(
     """
     home, constraints = home or JobsHome(), tuple(constraints)
     check_positive("trials", trials)
-    given, unknown = split_entries(options)
-    for wrong in unknown:
-        raise UnknownName(f'"{wrong}" is not an option of a study. {nearest(wrong, OPTIONS)}')
+    given, _ = split_entries(options)
+    known = {*OPTIONS, *_ARGUMENTS.values()} - _ARGUMENTS.keys()
+    for wrong in options.keys() - known:
+        meant = f'Did you mean "{_ARGUMENTS[wrong]}"?' if wrong in _ARGUMENTS else nearest(wrong, known)
+        raise UnknownName(f'"{wrong}" is not an option of a study. {meant}')
     given |= {"vary": space, "constraint": constraints, "metric": patterns, "name": name, "jobs": trials,
               "parallel": parallel, **({"value": value} if value else {})}
     given, spec = autotuned(given, job.spec) if job.spec.algorithm else (given, job.spec)
