@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from barograph.cli.jobs.tune import GROUP
 from barograph.cli.jobs.tune_page import _follow, list_all, resume_named, show_named
-from barograph.errors import StoreFull, TuneError
+from barograph.errors import StoreFull, TuneError, UnknownName
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
@@ -60,6 +62,20 @@ def test_a_study_that_ends_by_an_error_says_how_to_continue(
     with pytest.raises(StoreFull):
         resume_named("digits", jobs=None, parallel=None, as_json=False)
     assert "to continue the study:  barograph tune resume digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "message"), [
+    ("digits-1a2b", "digits-1a2b is a study. To show it:  barograph tune show digits-1a2b"),
+    ("lsit", 'There is no subcommand "lsit". Did you mean "list"?'),
+])
+def test_one_word_that_cannot_be_tuned_is_a_study_or_a_misspelled_command(
+    word: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
+    StudyHome(JobsHome()).add("digits-1a2b", str(tmp_path / "study"))
+    with pytest.raises(UnknownName) as error:
+        get_command(GROUP).make_context("tune", [word])
+    assert str(error.value) == message
 
 
 def test_a_reason_of_several_lines_takes_one_line_of_the_table(
