@@ -191,7 +191,7 @@ def test_completion_by_cost() -> None:
     study.tell(asked(study), 1.0, cost=1.5)
     assert study.over == ""
     study.tell(asked(study), 1.0, cost=1.5)
-    assert study.over == "its trials cost 3.00 (limit 3)"
+    assert study.over == "its trials cost 3 (limit 3)"
 
 
 def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
@@ -370,6 +370,12 @@ def test_a_study_that_gave_up_may_try_again() -> None:
     told(study, *[None] * 5)
     assert "all 10 trials failed" in study.over
     assert tried_again(study.spec.completion, []) == study.spec.completion
+
+
+def test_a_study_shows_what_it_is_in_one_line() -> None:
+    study = told(Study.create(None, X, strategy="random"), None)
+    assert repr(study) == "<study: minimize value, 1 trial>"
+    assert repr(told(study, 0.25)) == "<study: minimize value, 2 trials, best 0.25>"
 
 
 @pytest.mark.parametrize("strategy", ["grid", "auto"])

@@ -42,6 +42,7 @@ from barograph.tune.study_events import event_log, event_name
 from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
+from barograph.watch.figures import count
 
 BY_USER = "requested by the user"
 """Why a study ended that a user stopped."""
@@ -75,6 +76,11 @@ class Study(StudyState):
         self._live = live or LiveValues(None, self._clock)
         self._strategy: Strategy | None = None
         self._averages = RunningAverages()
+
+    def __repr__(self) -> str:
+        best = f", best {self.best.value:.6g}" if any(
+            trial.state is TrialState.FINISHED for trial in self.trials) else ""
+        return f"<study: {'; '.join(map(str, self.spec.objectives))}, {count(len(self.trials), 'trial')}{best}>"
 
     @classmethod
     def create(

@@ -203,7 +203,7 @@ def test_a_study_that_reached_its_time_limit_gets_another_one(
 
 @pytest.mark.parametrize(("completion", "cost", "reason"), [
     (Completion(target=2.0), 0.0, "value reached the target of 2"),
-    (Completion(cost=1.0), 2.0, "its trials cost 4.00 (limit 1)"),
+    (Completion(cost=0.001), 0.002, "its trials cost 0.004 (limit 0.001)"),
     (Completion(patience=1), 0.0, "no improvement of value by 1% in 1 trials"),
     (Completion(trials=2, target=2.0), 0.0, "it reached its limit of 2 trials"),
 ])
