@@ -63,6 +63,22 @@ def test_an_abbreviation_names_all_options_that_begin_so(script: Path, word: str
         f"train.py receives {word.partition('=')[0]}, which it does not mention. Did you mean {expected}?"]
 
 
+@pytest.mark.parametrize(("word", "expected"), [
+    ("--trials", "--jobs"), ("--n_trials=40", "--jobs"), ("--n-jobs", "--parallel"), ("--timeout", "--max-time"),
+])
+def test_a_name_that_other_tuners_use_is_understood(
+    script: Path, word: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune(["train.py", "--vary", "lr=0..1", word, "40"])
+    name = word.partition("=")[0]
+    assert f"train.py receives {name}, which it does not mention. Did you mean {expected}?" in capsys.readouterr().err
+    with pytest.raises(UnknownName, match=f"There is no option {name}. Did you mean {expected}"):
+        tune(["--algorithm", "xgboost", word, "40"])
+    script.write_text(f'{PARSES}parser.add_argument("{name}")', encoding="utf-8")
+    tune(["train.py", "--vary", "lr=0..1", word, "40"])
+    assert capsys.readouterr().err == ""
+
+
 def test_three_other_letters_are_no_slip(script: Path) -> None:
     assert stray_notes(["train.py", "--met"], ["--set"], "barograph run") == []
 

@@ -47,10 +47,11 @@ def test_a_study_finds_the_best_trial_and_says_how_to_rerun_it(jobs: Any) -> Non
                                 "--strategy", "grid", "--parallel", "2", "--name", "grid", "--seed", "1"))
     assert ended.code == 0, ended.err
     out = ended.out.decode()
+    assert ended.err.startswith("barograph: starting study grid: 1 parameter, up to 20 trials, 2 at a time\n")
     assert "a seed does not make the study reproducible" in ended.err
     assert "best     trial" in out
     assert "score 0.99 with x=0.4" in out
-    assert "command  train.py --x 0.4" in out
+    assert "command  python train.py --x 0.4" in out
     assert "barograph resubmit grid-00" in out
     shown = json.loads(jobs.end(jobs.start("barograph", "tune", "show", "grid", "--json")).out)
     assert {trial["parameters"]["x"]: trial["state"] for trial in shown["trials"]} == {
@@ -143,8 +144,8 @@ while not is_good:
 
 
 @pytest.mark.parametrize(("rule", "good", "reason"), [
-    ("median", 5, "the best score up to step 1, 0.1, is worse than the median of 5 trials, 0.9"),
-    ("asha", 1, "score 0.1 at step 1: rank 2 of 2, and the best 1/3 go on"),
+    ("median", 5, "worse than the median of 5 trials, 0.9: the best score up to step 1 is 0.1"),
+    ("asha", 1, "rank 2 of 2 at step 1, with score 0.1: the best 1/3 go on"),
 ])
 def test_a_trial_that_falls_behind_is_stopped_and_says_why(jobs: Any, rule: str, good: int, reason: str) -> None:
     # The last trial would never end by itself.

@@ -118,7 +118,7 @@ def test_the_best_trial_of_jobs_has_its_command_and_its_model() -> None:
 
     best = overview_of(study, "digits").best
     assert best is not None
-    assert best.command.endswith("train.py --epochs 3 --lr 0.1")
+    assert best.command == "python train.py --epochs 3 --lr 0.1"
     assert (best.rerun, best.model) == ("barograph resubmit digits-000", "barograph wait digits-000 --model DIR")
 
 
@@ -153,6 +153,16 @@ def test_a_study_that_its_user_ended_is_stopped() -> None:
     assert state_of(study) == "running"
     study.tell(trial, 1.0)
     assert state_of(study) == "finished"
+    study.end()
+    assert state_of(study) == "stopped"
+
+
+def test_a_study_whose_trials_all_failed_has_failed() -> None:
+    study = Study.create(None, {"x": [1, 2]}, strategy="grid", minimize="loss", trials=1)
+    trial = study.ask()
+    assert trial is not None
+    study.tell(trial, failed="no data")
+    assert state_of(study) == "failed"
     study.end()
     assert state_of(study) == "stopped"
 

@@ -21,7 +21,7 @@ def test_asha_lets_the_best_third_go_on() -> None:
     peers = [trial(0.5), trial(0.6), trial(0.7), trial(0.8), trial(0.9)]
     assert reason_to_stop(trial(0.85), peers, ACCURACY, ASHA) == ""
     assert reason_to_stop(trial(0.75), peers, ACCURACY, ASHA) == (
-        "accuracy 0.75 at step 1: rank 3 of 6, and the best 1/3 go on")
+        "rank 3 of 6 at step 1, with accuracy 0.75: the best 1/3 go on")
 
 
 def test_asha_never_stops_the_best_one() -> None:
@@ -40,7 +40,7 @@ def test_asha_stops_a_trial_that_others_overtook_with_fewer_steps() -> None:
     slow = trial(0.5, 0.6, 0.7)
     others = [trial(0.8, 0.9, state=TrialState.RUNNING), trial(0.5, 0.6)]
     assert reason_to_stop(slow, others, ACCURACY, ASHA) == (
-        "the best accuracy up to step 3 is 0.7: 1 of 3 trials were better with fewer steps, and the best 1/9 go on")
+        "1 of 3 trials were better with fewer steps: the best accuracy up to step 3 is 0.7, and the best 1/9 go on")
     assert reason_to_stop(trial(0.5, 0.6, 0.85), [trial(0.8), trial(0.5)], ACCURACY, ASHA) == ""
     assert reason_to_stop(trial(0.5, 0.6), others, ACCURACY, ASHA) == "", "at its rungs only"
     assert reason_to_stop(slow, [trial(0.8), *[trial(0.1)] * 17], ACCURACY, ASHA) == "", "it is among the best ninth"
@@ -72,7 +72,7 @@ def test_the_median_rule_compares_the_best_value_with_running_averages() -> None
     peers = [trial(0.2, 0.4), trial(0.4, 0.6), trial(0.6, 0.8)]  # averages 0.3, 0.5, 0.7
     assert reason_to_stop(trial(0.1, 0.5), peers, ACCURACY, MEDIAN) == ""
     assert reason_to_stop(trial(0.1, 0.45), peers, ACCURACY, MEDIAN) == (
-        "the best accuracy up to step 2, 0.45, is worse than the median of 3 trials, 0.5")
+        "worse than the median of 3 trials, 0.5: the best accuracy up to step 2 is 0.45")
 
 
 def test_the_median_rule_needs_trials_that_ended() -> None:

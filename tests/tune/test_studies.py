@@ -18,6 +18,7 @@ from barograph.tune.studies import create_study, found_study
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_plan import TrialPlan
+from barograph.tune.tuner import Tuner
 
 SPACE = {"x": [1, 2]}
 
@@ -65,6 +66,15 @@ def test_a_changed_study_of_jobs_is_not_continued(
     with pytest.raises(StudyChanged) as caught:
         tune_job(Job([command]), options.pop("space", SPACE), name="study", home=JobsHome(tmp_path / "home"), **options)
     assert message in str(caught.value)
+
+
+def test_the_same_call_tries_again_after_all_trials_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = created(tmp_path, JobSpec(("train.py",)), jobs=20)
+    for number in range(5):
+        study.add({"x": 1 + number % 2}, failed="no such dataset")
+    monkeypatch.setattr(Tuner, "run", lambda tuner: None)
+    again = tune_job(Job(["train.py"]), SPACE, name="study", home=JobsHome(tmp_path / "home"))
+    assert (study.over, again.over) == ("all 5 trials failed with: no such dataset", "")
 
 
 def test_a_study_has_its_name_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +128,9 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     ({"patience": -1}, "patience is -1; it must be above 0"),
     ({"confirm": 1}, "confirm is 1"),
     ({"minimise": "loss"}, '"minimise" is not an option of a study. Did you mean "minimize"?'),
+    ({"jobs": 4}, '"jobs" is not an option of a study. Did you mean "trials"?'),
+    ({"n_trials": 4}, '"n_trials" is not an option of a study. Did you mean "trials"?'),
+    ({"metric": {"loss": "(x)"}}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"refit": True}, "a script decides itself which rows it trains on"),
 ])
 def test_a_wrong_option_is_named_as_the_user_wrote_it(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -13,6 +13,7 @@ from barograph.errors import BadSpace, StoreFull, StudyChanged, StudyExists, Tra
 from barograph.model.clock import ManualClock
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
+from barograph.tune.analysis import hopeless_regions
 from barograph.tune.completion import tried_again
 from barograph.tune.options import stopping_of
 from barograph.tune.running import RunningTrial, tune
@@ -190,7 +191,7 @@ def test_completion_by_cost() -> None:
     study.tell(asked(study), 1.0, cost=1.5)
     assert study.over == ""
     study.tell(asked(study), 1.0, cost=1.5)
-    assert study.over == "its trials cost 3.00 (limit 3)"
+    assert study.over == "its trials cost 3 (limit 3)"
 
 
 def test_jumps_of_the_clock_do_not_count_as_time(tmp_path: Path) -> None:
@@ -369,6 +370,30 @@ def test_a_study_that_gave_up_may_try_again() -> None:
     told(study, *[None] * 5)
     assert "all 10 trials failed" in study.over
     assert tried_again(study.spec.completion, []) == study.spec.completion
+
+
+def test_a_study_shows_what_it_is_in_one_line() -> None:
+    study = told(Study.create(None, X, strategy="random"), None)
+    assert repr(study) == "<study: minimize value, 1 trial>"
+    assert repr(told(study, 0.25)) == "<study: minimize value, 2 trials, best 0.25>"
+
+
+@pytest.mark.parametrize("strategy", ["grid", "auto"])
+def test_a_study_that_tries_again_forgets_what_failed(tmp_path: Path, strategy: str) -> None:
+    space = {"n": [1, 2, 3, 4, 5, 6]}
+    study = told(Study.create(tmp_path, space, strategy=strategy, seed=1, trials=20), *[None] * 5)
+    again = Study.create(tmp_path, space, strategy=strategy, seed=1, trials=20, resume=True)
+    assert hopeless_regions(again) == []
+    tried = list[int]()
+    for known in (again, study):  # the second one did not write the event
+        known.refresh()
+        for _ in range(3):
+            trial = known.ask()
+            assert trial is not None
+            tried.append(int(trial.parameters["n"]))
+            known.tell(trial, 1.0)
+    assert sorted(tried) == [1, 2, 3, 4, 5, 6]
+    assert len(Study.open(tmp_path).trials) == 11
 
 
 # Errors of an objective, and values that are none

@@ -49,8 +49,8 @@ def problem(code: str = "L105", severity: Severity = Severity.COSTLY, cause: str
             title: str = "The learning rate is too high (2.5)", **more: object) -> Problem:
     finding = Finding("id", code, "x", severity, FindingState.OPEN, "m", "r", (), "", "p0", "",
                       Mode.TRAIN, 7, 7, 7, None, 0.0)
-    found = Problem(title, cause, 0.9 if cause else 0.0, severity, FindingState.OPEN, 7, (), remedy_of(cause, ""),
-                    (finding,))
+    remedy = remedy_of(cause, "Lower the learning rate from 2.5 to 0.25." if cause == "learning-rate-too-high" else "")
+    found = Problem(title, cause, 0.9 if cause else 0.0, severity, FindingState.OPEN, 7, (), remedy, (finding,))
     return replace(found, **more)  # type: ignore[arg-type]
 
 
@@ -180,9 +180,17 @@ def test_a_curve_knows_its_extremes_without_nan() -> None:
 
 
 def test_a_breaking_problem_ends_a_trial_at_once() -> None:
-    nan = problem("N101", Severity.BREAKING, cause="", title="The loss is NaN")
-    assert reason_to_give_up([nan], trial(0), [], LOSS) == "The loss is NaN: since step 7"
+    nan = problem("N101", Severity.BREAKING, cause="", title="NaN or infinite values")
+    assert reason_to_give_up([nan], trial(0), [], LOSS) == "NaN or infinite values: since step 7"
     assert not reason_to_give_up([replace(nan, state=FindingState.CLOSED)], trial(0), [], LOSS)
+
+
+def test_what_differs_between_trials_comes_after_the_kind_of_the_problem() -> None:
+    dead = problem("A101", cause="dead-relu", title="38.6% of the units of fc1 are dead")
+    assert reason_to_give_up([dead], trial(0), [], LOSS) == (
+        "ReLU units are dead: 38.6% of the units of fc1 are dead, since step 7")
+    unknown = problem("G101", Severity.BREAKING, cause="", title="The gradient of conv2 is 3e-9")
+    assert reason_to_give_up([unknown], trial(0), [], LOSS) == "X: The gradient of conv2 is 3e-9, since step 7"
 
 
 def test_the_data_is_not_to_blame_if_another_trial_learns_from_it() -> None:
@@ -195,7 +203,7 @@ def test_the_data_is_not_to_blame_if_another_trial_learns_from_it() -> None:
 
 
 def test_a_costly_problem_needs_a_known_cause_and_a_trial_that_does_badly() -> None:
-    assert reason_to_give_up([problem()], trial(0), [], LOSS) == "The learning rate is too high: 2.5, since step 7"
+    assert reason_to_give_up([problem()], trial(0), [], LOSS) == "The learning rate is too high: lr 2.5, since step 7"
     assert not reason_to_give_up([problem(cause="")], trial(0), [], LOSS)
     assert not reason_to_give_up([problem(weight=0.3)], trial(0), [], LOSS)
     assert not reason_to_give_up([problem("D109")], trial(0), [], LOSS), "not a rule about hopeless trainings"
@@ -277,6 +285,10 @@ def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
     few = judged(LOSS, {4: [0.9], 2: [0.5]})
     assert few.sentence.startswith("trial 2 is not significantly better than trial 4. One")
     assert unsure.repeated[0].trial == 2
+    same = judged(LOSS, {4: [0.9, 0.9], 2: [0.5, 0.5]})
+    assert "The seed changes nothing: the training is deterministic, or the script ignores --seed." in same.sentence
+    failed = judged(LOSS, {4: [0.9], 2: [0.5, 0.6]}, {4: ["no memory", "no memory"], 2: []})
+    assert failed.sentence.endswith("better than trial 4. 2 of 3 repetitions of trial 4 failed.")
 
 
 @pytest.mark.parametrize("value", [-1e-05, -1.23456789012e-07, -0.5, -3.0, -2e16, 1e-05])
@@ -290,8 +302,9 @@ def test_argparse_takes_every_number_for_a_value(value: float) -> None:
 @pytest.mark.parametrize(("name", "message"), [
     ("maximise", '"maximise" is not an option of a study. Did you mean "maximize"?'),
     ("stop_rules", '"stop-rules" is not an option of a study. Did you mean "stop-rule"?'),
+    ("n_trials", '"n-trials" is not an option of a study. Did you mean "jobs"?'),
     ("gpu", "as it was"),
 ])
 def test_a_misspelled_entry_of_a_study_is_recognized(name: str, message: str) -> None:
     error = UnknownName(f'"{name.replace("_", "-")}" is not an option of a job.' if name != "gpu" else "as it was")
-    assert str(better_error(error, {"command": ["train.py"], name: 1})) == message
+    assert str(better_error(error, {"command": ["train.py"], name: 1}, {"--n-trials": "--jobs"})) == message

@@ -13,6 +13,11 @@ import typer.core
 
 from barograph.errors import UnknownName, closest
 
+OTHER_NAMES = {
+    "--trials": "--jobs", "--n-trials": "--jobs", "--num-trials": "--jobs", "--max-trials": "--jobs",
+    "--n-jobs": "--parallel", "--workers": "--parallel", "--max-concurrent": "--parallel", "--timeout": "--max-time",
+}
+"""Names that other tuners use, to ours."""
 _ALIKE = 0.85  # --set and --met are 0.8
 _LEAST = len("--tag")  # too much is one letter away from --to
 _LEAST_WRONG = len("--name")  # too many words are one wrong letter away from --set
@@ -111,7 +116,9 @@ def _unknown(word: str, own: Sequence[str]) -> UnknownName:
 
 
 def _meant(word: str, own: Sequence[str]) -> list[str]:
-    """Return the options that a word abbreviates; if there are none, the first one that is a slip away."""
+    """Return the option that other tuners call so, or those that a word abbreviates, or the first one a slip away."""
+    if (ours := OTHER_NAMES.get(word.replace("_", "-"), "")) in own:
+        return [ours]
     begun = [option for option in own if option.startswith(word)] if len(word) >= _LEAST else []
     return begun or [option for option in own if _is_slip(word, option)][:1]
 

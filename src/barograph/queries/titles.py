@@ -142,6 +142,13 @@ def title_of(cause: str, weight: float, lead: Finding) -> str:
     return _OF_RULES.get(lead.code) or _units_title(lead) or first_clause(lead.message)
 
 
+def kind_of_problem(cause: str, weight: float, lead: Finding) -> str:
+    """Return the title of a problem without what differs between runs, such as the name of a layer; see `title_of`."""
+    known = _OF_CAUSES.get(cause) if weight >= SURE else None
+    words = rule_in_words(lead.rule)
+    return known or _OF_RULES.get(lead.code) or words[:1].upper() + words[1:]
+
+
 def cause_in_words(cause: str) -> str:
     """Return a cause as a clause: "the learning rate is too high".
 

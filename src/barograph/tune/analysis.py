@@ -237,7 +237,7 @@ def hopeless_regions(study: Study) -> list[HopelessRegion]:
     A region is one value of a choice, or all values above or below a value of a range. At least three trials ended
     there, all of them for that reason.
     """
-    ended = [trial for trial in study.trials if trial.state.is_over]
+    ended = [trial for trial in study.trials if trial.state.is_over and not trial.excused]
     reasons = Counter(reason for trial in ended if (reason := _kind_of(trial)))
     found = []
     for reason, count in reasons.items():

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from barograph.tune.spec import Completion, Objective
 from barograph.tune.trial import Trial, TrialState
-from barograph.watch.figures import duration
+from barograph.watch.figures import duration, figure
 
 
 def reason_to_end(
@@ -29,7 +29,7 @@ def reason_to_end(
     if completion.secs is not None and secs >= completion.secs:
         return f"it reached its time limit of {duration(completion.secs)}"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
-        return f"its trials cost {cost:.2f} (limit {completion.cost:g})"
+        return f"its trials cost {figure(cost)} (limit {completion.cost:g})"
     return common_failure(trials, completion.failures) or _by_value(ended, objective, completion)
 
 

@@ -65,8 +65,16 @@ def judged(
         text = f"trial {first.trial} is better than trial {second.trial}: {by}"
     else:
         text = (f"trial {first.trial} is not significantly better than trial {second.trial}"
-                f"{f' ({by})' if low < high else ''}. {found.reason}")
+                f"{f' ({by})' if low < high else ''}. {_why_not(first, second) or found.reason}")
     return Confirmation(tuple(repeated), text)
+
+
+def _why_not(first: Repeated, second: Repeated) -> str:
+    """Return why repetitions cannot tell two trials apart, if other seeds would not help; "" if they would."""
+    if all(len(one.values) > 1 and len(set(one.values)) == 1 for one in (first, second)):
+        return "The seed changes nothing: the training is deterministic, or the script ignores --seed."
+    return " ".join(f"{len(one.failed)} of {len(one.failed) + len(one.values)} repetitions of trial {one.trial} failed."
+                    for one in (first, second) if one.failed and len(one.values) < 2)
 
 
 def confirmation_from_json(data: Mapping[str, Any]) -> Confirmation:

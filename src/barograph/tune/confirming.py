@@ -46,7 +46,8 @@ def confirm(
         clock: Monotonic clock in seconds.
 
     Returns:
-        None if fewer than two trials finished, or a user stopped the study.
+        None if fewer than two trials finished, a user stopped the study, or all repetitions failed: then the script
+        is to blame, and the next call repeats them.
 
     Raises:
         ClusterUnavailable: The cluster was unreachable for ten minutes.
@@ -88,6 +89,9 @@ def confirm(
             ensure(home)
         if running or waiting:
             wait(_LOOK_SECS)
+    if not any(values.values()):
+        say(f"no repetition finished. Once this is fixed:  barograph tune resume {plan.name}")
+        return None
     return judged(study.objective, values, failed)
 
 

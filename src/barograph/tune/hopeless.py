@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from statistics import median
 
 from barograph.model.cause import Cause
 from barograph.model.finding import FindingState, Severity
 from barograph.queries.problems import Problem
-from barograph.queries.titles import SURE
+from barograph.queries.titles import SURE, kind_of_problem
+from barograph.rules.words import number
 from barograph.tune.spec import Objective
 from barograph.tune.trial import Trial
 
@@ -26,7 +26,6 @@ _BETTER = 0.01
 _LATEST = 3
 """Number of reports whose median tells whether a trial learns: a diverged one is now and then better by chance."""
 _FEWEST_PEERS = 3
-_NUMBER = re.compile(r"(?P<rest>.+) \((?P<number>[^()]+)\)")
 
 
 def reason_to_give_up(
@@ -58,10 +57,13 @@ def reason_to_give_up(
 
 
 def _reason(problem: Problem) -> str:
-    """Return the title and the step, with what differs between trials after a colon."""
-    title = _NUMBER.fullmatch(problem.title)
-    details = f"{title['number']}, " if title else ""
-    return f"{title['rest'] if title else problem.title}: {details}since step {problem.since_step:,}"
+    """Return the kind of a problem, and what differs between trials after a colon: equal kinds make a region."""
+    kind = kind_of_problem(problem.cause, problem.weight, problem.findings[0])
+    if problem.cause == Cause.LEARNING_RATE_TOO_HIGH and problem.remedy.old is not None:
+        details = f"lr {number(problem.remedy.old)}, "
+    else:
+        details = "" if problem.title == kind else f"{problem.title}, "
+    return f"{kind}: {details}since step {problem.since_step:,}"
 
 
 def _does_well(trial: Trial, others: Iterable[Trial], objective: Objective) -> bool:

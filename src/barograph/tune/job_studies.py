@@ -23,8 +23,9 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.store.urls import store_from_url
 from barograph.tune.autotune import autotuned, refits
+from barograph.tune.completion import tried_again
 from barograph.tune.confirming import confirm
-from barograph.tune.later_jobs import is_due, later_names, latest_attempt
+from barograph.tune.later_jobs import due, later_names, latest_attempt
 from barograph.tune.options import OPTIONS, check_objectives, check_positive, completion_of, split_entries
 from barograph.tune.outage import PASSING
 from barograph.tune.overview import best_of, plan_of
@@ -37,6 +38,9 @@ from barograph.tune.study_home import StudyHome, check_study_name, new_study_nam
 from barograph.tune.trial_job import adopted
 from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
+
+_ARGUMENTS = {"vary": "space", "constraint": "constraints", "metric": "patterns", "jobs": "trials"}
+"""Options of `barograph tune` to the arguments of `tune_job` for them."""
 
 
 def start_study(
@@ -129,17 +133,20 @@ def tune_job(
     """
     home, constraints = home or JobsHome(), tuple(constraints)
     check_positive("trials", trials)
-    given, unknown = split_entries(options)
-    for wrong in unknown:
-        raise UnknownName(f'"{wrong}" is not an option of a study. {nearest(wrong, OPTIONS)}')
+    given, _ = split_entries(options)
+    known = {*OPTIONS, *_ARGUMENTS.values()} - _ARGUMENTS.keys()
+    for wrong in options.keys() - known:
+        meant = f'Did you mean "{_ARGUMENTS[wrong]}"?' if wrong in _ARGUMENTS else nearest(wrong, known)
+        raise UnknownName(f'"{wrong}" is not an option of a study. {meant}')
     given |= {"vary": space, "constraint": constraints, "metric": patterns, "name": name, "jobs": trials,
               "parallel": parallel, **({"value": value} if value else {})}
     given, spec = autotuned(given, job.spec) if job.spec.algorithm else (given, job.spec)
     if (study := found_study(name, home)) is not None:
         _check_unchanged(study, spec, space_from(given["vary"], constraints), given, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
-        if study.was_stopped or study.spec.completion.trials != trials:
-            study.extend(replace(study.spec.completion, trials=trials))
+        completion = tried_again(replace(study.spec.completion, trials=trials), study.trials)
+        if study.was_stopped or study.spec.completion != completion:
+            study.extend(completion)
     else:
         study, plan = start_study(given, spec, home, to=to)
     Tuner(study, plan, home).run()
@@ -157,7 +164,7 @@ def stop_study(study: Study, home: JobsHome, reason: str) -> tuple[bool, Sequenc
         StoreError: A store rejects the request.
     """
     plan = plan_of(study)
-    goes_on = not study.over or bool(study.running) or bool(plan and is_due(study, plan))
+    goes_on = not study.over or bool(study.running) or bool(plan and due(study, plan))
     if goes_on:
         study.end()
     running = _running_jobs(study, plan, home) if plan else []

@@ -8,6 +8,7 @@ from itertools import count
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.state import Phase
+from barograph.rules.words import joined
 from barograph.tune.overview import best_of
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial, TrialState
@@ -77,8 +78,13 @@ def candidates(study: Study) -> list[Trial]:
     return finished if len(finished) == CANDIDATES else []
 
 
-def is_due(study: Study, plan: TrialPlan) -> bool:
-    """Return whether a study that is over still repeats or refits trials."""
-    return not study.was_stopped and bool(
-        (plan.confirm and study.confirmation is None and candidates(study))
-        or (plan.refit and study.refitted is None and not study.refit_failed and best_of(study)))
+def due(study: Study, plan: TrialPlan) -> list[str]:
+    """Return what a study that is over still does, such as "the refit of trial 3"."""
+    if study.was_stopped:
+        return []
+    found = []
+    if plan.confirm and study.confirmation is None and (best := candidates(study)):
+        found.append(f"repetitions of trials {joined([str(trial.number) for trial in best])}")
+    if plan.refit and study.refitted is None and not study.refit_failed and (first := best_of(study)):
+        found.append(f"the refit of trial {first.number}")
+    return found

@@ -46,18 +46,23 @@ def split_entries(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     return ours, {name: value for name, value in entries.items() if name not in OPTIONS}
 
 
-def better_error(error: UnknownName, entries: Mapping[str, Any]) -> UnknownName:
+def better_error(error: UnknownName, entries: Mapping[str, Any], synonyms: Mapping[str, str]) -> UnknownName:
     """Return the error of an unknown entry of tune.toml, with the option of a study that it resembles, if any.
 
+    Args:
+        error: The error.
+        entries: Entries of the job.
+        synonyms: Names that other tuners use, to ours, as options: "--n-trials".
+
     Example:
-        >>> str(better_error(UnknownName('"maximise" is not an option of a job.'), {"maximise": "accuracy"}))
+        >>> str(better_error(UnknownName('"maximise" is not an option of a job.'), {"maximise": "accuracy"}, {}))
         '"maximise" is not an option of a study. Did you mean "maximize"?'
     """
     for name in entries:
-        close = closest(name, OPTIONS, least=_ALIKE)
-        if close and str(error).startswith(f'"{name.replace("_", "-")}" '):
-            shown = close.replace("_", "-")
-            return UnknownName(f'"{name.replace("_", "-")}" is not an option of a study. Did you mean "{shown}"?')
+        shown = name.replace("_", "-")
+        meant = synonyms.get(f"--{shown}", "")[2:] or closest(name, OPTIONS, least=_ALIKE)
+        if meant and str(error).startswith(f'"{shown}" '):
+            return UnknownName(f'"{shown}" is not an option of a study. Did you mean "{meant.replace("_", "-")}"?')
     return error
 
 

@@ -31,7 +31,7 @@ class StudyRow:
 
     Attributes:
         name: Its name.
-        state: "running", "finished" or "stopped"; "unreadable" if `problem` says why it cannot be read.
+        state: As `state_of`; "unreadable" if `problem` says why it cannot be read.
         objectives: What it optimizes, such as "maximize accuracy".
         strategy: Requested strategy.
         trials, finished, running: Number of trials, and of those in that state.
@@ -165,7 +165,7 @@ class StudyOverview:
 
     Attributes:
         name: Its name.
-        state: "running", "finished" or "stopped".
+        state: As `state_of`.
         over: Why no more trials are started; "" if there may be more.
         verdict: What it found, one sentence.
         objectives: What it optimizes.
@@ -255,10 +255,12 @@ def overview_of(study: Study, name: str) -> StudyOverview:
 
 
 def state_of(study: Study) -> str:
-    """Return whether a study is "running", "finished", or "stopped" before its end."""
+    """Return whether a study is "running", "finished", "stopped" before its end, or "failed" like all its trials."""
     if study.running:
         return "running"
-    return "finished" if study.over and not study.was_stopped else "stopped"
+    if not study.over or study.was_stopped:
+        return "stopped"
+    return "failed" if common_failure(study.trials, 1) else "finished"
 
 
 def best_of(study: Study) -> Trial | None:
@@ -285,9 +287,11 @@ def command_of(spec: JobSpec) -> str:
     Example:
         >>> command_of(JobSpec(algorithm="linear", data={"train": "a.csv"}, hyperparameters={"alpha": "0.1"}))
         'barograph submit --algorithm linear --data train=a.csv alpha=0.1'
+        >>> command_of(JobSpec(("train.py",), hyperparameters={"lr": "0.1"}))
+        'python train.py --lr 0.1'
     """
     if not spec.algorithm:
-        return shlex.join(spec.words)
+        return shlex.join((*(["python"] if spec.words[0].endswith(".py") else []), *spec.words))
     data = [word for name, source in spec.data.items() for word in ("--data", f"{name}={source}")]
     target = ["--target", spec.target] if spec.target else []
     return shlex.join(["barograph", "submit", "--algorithm", spec.algorithm, *data, *target,

@@ -99,8 +99,8 @@ def _asha(trial: Trial, peers: Callable[[], list[Trial]], objective: Objective, 
             better = sum(loss < mine for loss in found)
             # Of n trials the best n / factor go on, and always the best one.
             if better >= max(1, (len(found) + 1) // stopping.factor):
-                return (f"{objective.name} {_text(trial.curve[steps[-1]])} at step {steps[-1]}: rank {better + 1} of "
-                        f"{len(found) + 1}, and the best 1/{stopping.factor} go on")
+                return (f"rank {better + 1} of {len(found) + 1} at step {steps[-1]}, with {objective.name} "
+                        f"{_text(trial.curve[steps[-1]])}: the best 1/{stopping.factor} go on")
             if reason := _overtaken(trial, peers(), objective, part):
                 return reason
         rung *= stopping.factor
@@ -118,8 +118,8 @@ def _overtaken(trial: Trial, peers: list[Trial], objective: Objective, part: int
     count = len(peers) + 1
     if better < max(1, count / part):
         return ""
-    return (f"the best {objective.name} up to step {step} is {_text(objective.loss(best))}: {better} of {count} trials "
-            f"were better with fewer steps, and the best 1/{part} go on")
+    return (f"{better} of {count} trials were better with fewer steps: the best {objective.name} up to step {step} is "
+            f"{_text(objective.loss(best))}, and the best 1/{part} go on")
 
 
 def _median(
@@ -140,8 +140,8 @@ def _median(
     mine = min(objective.loss(value) for value in trial.curve.values())
     if mine <= middle:
         return ""
-    return (f"the best {objective.name} up to step {step}, {_text(objective.loss(mine))}, is worse than the median of "
-            f"{len(found)} trials, {_text(objective.loss(middle))}")
+    return (f"worse than the median of {len(found)} trials, {_text(objective.loss(middle))}: the best {objective.name} "
+            f"up to step {step} is {_text(objective.loss(mine))}")
 
 
 def _value_at(curve: Mapping[int, float], step: int) -> float | None:

@@ -20,7 +20,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.tune.completion import reason_to_end
+from barograph.tune.completion import reason_to_end, tried_again
 from barograph.tune.confirmation import Confirmation
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.live_values import Latest, LiveValues
@@ -42,6 +42,7 @@ from barograph.tune.study_events import event_log, event_name
 from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
+from barograph.watch.figures import count
 
 BY_USER = "requested by the user"
 """Why a study ended that a user stopped."""
@@ -76,6 +77,11 @@ class Study(StudyState):
         self._strategy: Strategy | None = None
         self._averages = RunningAverages()
 
+    def __repr__(self) -> str:
+        best = f", best {self.best.value:.6g}" if any(
+            trial.state is TrialState.FINISHED for trial in self.trials) else ""
+        return f"<study: {'; '.join(map(str, self.spec.objectives))}, {count(len(self.trials), 'trial')}{best}>"
+
     @classmethod
     def create(
         cls, where: str | os.PathLike[str] | Store | None, space: Space | Mapping[str, Any] | Iterable[str], *,
@@ -102,7 +108,7 @@ class Study(StudyState):
             parents: Up to five earlier studies to start from, or their locations.
             transfer: Whether the parents used other data or another model: then their best parameters are tried
                 first. Otherwise their trials count as if this study had made them.
-            resume: Continue an existing study.
+            resume: Continue an existing study; one that gave up, because all its trials failed, tries again.
             clock: The time.
 
         Raises:
@@ -125,8 +131,9 @@ class Study(StudyState):
         if store and resume and event_log(store, clock).new():
             found = cls.open(store, clock=clock)
             check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
-            if changes_end and found.spec.completion != completion:
-                found.extend(completion)
+            wanted = tried_again(completion if changes_end else found.spec.completion, found.trials)
+            if found.spec.completion != wanted:
+                found.extend(wanted)
             return found
         check_not_empty(spec)
         heritage = heritage_of([
@@ -394,6 +401,10 @@ class Study(StudyState):
     def extend(self, completion: Completion) -> None:
         """Continue with other completion criteria."""
         self._note("extended", lambda: {"completion": asdict(completion)})
+
+    def _excuse_failures(self) -> None:
+        super()._excuse_failures()
+        self._strategy = None  # it remembers what it has tried
 
     def _proposal(self, number: int) -> Proposal | None:
         if self._given:

@@ -11,6 +11,7 @@ from barograph.errors import TuneError
 from barograph.jobs.job_log import DAMAGED, Event
 from barograph.model.clock import Clock
 from barograph.tune.about import about
+from barograph.tune.completion import common_failure
 from barograph.tune.confirmation import Confirmation, confirmation_from_json
 from barograph.tune.heritage import Heritage
 from barograph.tune.history import History
@@ -32,9 +33,7 @@ class StudyState:
     def __init__(self, spec: StudySpec, heritage: Heritage, clock: Clock) -> None:
         self.spec, self.heritage = spec, heritage
         self._clock = clock
-        self._history = History(spec.space, spec.objectives)
-        for trial in heritage.trials:
-            self._history.inherit(trial)
+        self._history = self._new_history()
         self._given: list[Mapping[str, Any]] = list(heritage.given)
         self._stopping: dict[int, tuple[str, Cause]] = {}
         self._ended = ""
@@ -175,6 +174,21 @@ class StudyState:
             case "extended":
                 self._ended, self._exhausted, self._refit_failed = "", False, None
                 self.spec = replace(self.spec, completion=completion_from_json(data["completion"]))
+                if common_failure(self.trials, 1):
+                    self._excuse_failures()
+
+    def _excuse_failures(self) -> None:
+        """Let the search forget the trials that ended."""
+        trials, self._history = self.trials, self._new_history()
+        for trial in trials:
+            trial.excused = trial.state.is_over
+            self._history.add(trial)
+
+    def _new_history(self) -> History:
+        history = History(self.spec.space, self.spec.objectives)
+        for trial in self.heritage.trials:
+            history.inherit(trial)
+        return history
 
     def _take_asked(self, event: Event) -> None:
         data = event.data

@@ -71,6 +71,8 @@ class Trial:
         job: Name of its job, or of whatever else trains it; "" for a function.
         cost: What it cost, in the currency of its jobs.
         beside: Number of trials that ran when it was asked for.
+        excused: Whether the search ignores that it failed: all others had failed, too, when the study was continued,
+            so the script was to blame.
     """
 
     number: int
@@ -86,6 +88,7 @@ class Trial:
     job: str = ""
     cost: float = 0.0
     beside: int = 0
+    excused: bool = False
 
     @property
     def value(self) -> float:

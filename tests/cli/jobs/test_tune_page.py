@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from barograph.cli.jobs.tune_page import _follow, resume_named, show_named
-from barograph.errors import StoreFull, TuneError
+from barograph.cli.jobs.tune import GROUP
+from barograph.cli.jobs.tune_page import _follow, list_all, resume_named, show_named
+from barograph.errors import StoreFull, TuneError, UnknownName
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
 from barograph.tune import job_studies
+from barograph.tune.confirmation import judged
 from barograph.tune.spec import Completion
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome
@@ -60,6 +64,20 @@ def test_a_study_that_ends_by_an_error_says_how_to_continue(
     assert "to continue the study:  barograph tune resume digits" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("word", "message"), [
+    ("digits-1a2b", "digits-1a2b is a study. To show it:  barograph tune show digits-1a2b"),
+    ("lsit", 'There is no subcommand "lsit". Did you mean "list"?'),
+])
+def test_one_word_that_cannot_be_tuned_is_a_study_or_a_misspelled_command(
+    word: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
+    StudyHome(JobsHome()).add("digits-1a2b", str(tmp_path / "study"))
+    with pytest.raises(UnknownName) as error:
+        get_command(GROUP).make_context("tune", [word])
+    assert str(error.value) == message
+
+
 def test_a_reason_of_several_lines_takes_one_line_of_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +97,50 @@ def test_the_common_cause_of_all_failures_is_printed_once(tmp_path: Path, capsys
         study.tell(trial, failed="no such dataset")
     show_named(str(tmp_path / "mine"), as_json=False)
     assert capsys.readouterr().out.partition("\n\n")[2].count("no such dataset") == 1
+
+
+@pytest.mark.parametrize(("trials", "more"), [(20, ""), (5, " --jobs 10")])
+def test_a_study_of_which_all_trials_failed_says_how_to_try_again(
+    trials: int, more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri())
+    study = Study.create(tmp_path / "digits", {"x": (0.0, 1.0)}, strategy="random", details=plan.to_json(),
+                         trials=trials)
+    while trial := study.ask(job=plan.job_names):
+        study.tell(trial, failed="no such dataset")
+    show_named(str(tmp_path / "digits"), as_json=False)
+    assert f"retry  barograph tune resume {tmp_path}/digits{more} continues once this is fixed" in \
+        capsys.readouterr().out
+
+
+def test_what_an_interrupted_study_has_not_done_yet_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown() -> str:
+        show_named(place, as_json=False)
+        return next((line for line in capsys.readouterr().out.splitlines() if "If it was interrupted" in line), "")
+
+    plan, place = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri(), confirm=3), str(tmp_path / "digits")
+    how = f" If it was interrupted:  barograph tune resume {place}"
+    study = Study.create(place, {"x": [1, 2]}, strategy="grid", details=plan.to_json(), trials=2)
+    assert shown() == f"The study has not ended.{how}"
+    while trial := study.ask(job=plan.job_names):
+        study.tell(trial, 1.0)
+    assert shown() == f"Not done yet: repetitions of trials 0 and 1.{how}"
+    study.confirm(judged(study.objective, {0: [1.0], 1: [1.0]}))
+    assert shown() == ""
+
+
+def test_the_list_and_the_json_name_a_state_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    StudyHome(JobsHome()).add("digits", str(tmp_path / "study"))
+    Study.create(tmp_path / "study", {"x": [1, 2]}, strategy="grid")
+    list_all(as_json=False)
+    assert "digits\tstopped" in capsys.readouterr().out
+    show_named("digits", as_json=True)
+    assert json.loads(capsys.readouterr().out)["state"] == "stopped"
 
 
 def test_the_model_that_was_refitted_is_the_one_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,12 +198,12 @@ def test_a_study_that_reached_its_time_limit_gets_another_one(
     assert "no more trials: it reached its time limit of 1 min 0 s. --jobs and --max-time" in capsys.readouterr().err
     resume_named("digits", max_time="2m", as_json=False)
     assert Study.open(tmp_path / "study").spec.completion.secs == 120.0
-    assert "no more trials" not in capsys.readouterr().err
+    assert capsys.readouterr().err == "barograph: continuing study digits: 1 trial ended\n"
 
 
 @pytest.mark.parametrize(("completion", "cost", "reason"), [
     (Completion(target=2.0), 0.0, "value reached the target of 2"),
-    (Completion(cost=1.0), 2.0, "its trials cost 4.00 (limit 1)"),
+    (Completion(cost=0.001), 0.002, "its trials cost 0.004 (limit 0.001)"),
     (Completion(patience=1), 0.0, "no improvement of value by 1% in 1 trials"),
     (Completion(trials=2, target=2.0), 0.0, "it reached its limit of 2 trials"),
 ])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer.core
 
 from barograph.cli.jobs import submit
 from barograph.cli.stray_options import BesideScript
+from barograph.errors import UnknownName, nearest
 
 _NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
                 "live")
@@ -24,9 +26,24 @@ class _TuneGroup(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            if len(args) == 1 and not _may_be_run(args[0]) and not ctx.resilient_parsing:
+                raise UnknownName(_hint(args[0], self.commands))
             args = [self.default, *args]
         words: list[str] = super().parse_args(ctx, args)
         return words
+
+
+def _may_be_run(word: str) -> bool:
+    return word.startswith("-") or "/" in word or word.endswith((".py", ".sh", ".toml"))
+
+
+def _hint(word: str, commands: Iterable[str]) -> str:
+    from barograph.jobs.home import JobsHome
+    from barograph.tune.study_home import StudyHome
+
+    if StudyHome(JobsHome()).has(word):
+        return f"{word} is a study. To show it:  barograph tune show {word}"
+    return f'There is no subcommand "{word}". {nearest(word, commands)}'
 
 
 GROUP = typer.Typer(cls=_TuneGroup, no_args_is_help=True, rich_markup_mode=None, help="""\

@@ -13,24 +13,28 @@ from barograph.cli.jobs.submit_page import pairs, spec_of
 from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.cli.stray_options import OTHER_NAMES
 from barograph.errors import BarographError, RunError, StoreError, UnknownName
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
+from barograph.rules.words import joined
 from barograph.store.urls import store_from_url
 from barograph.tune.about import start_of
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
 from barograph.tune.completion import common_failure, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
+from barograph.tune.later_jobs import due
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_positive, max_secs_of, split_entries
 from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Trial, TrialState
+from barograph.tune.trial_job import adopted
 from barograph.tune.trial_plan import TrialPlan, can_be_packed
 from barograph.tune.tuner import Tuner
 from barograph.watch.figures import count, duration, figure
@@ -47,6 +51,8 @@ def start_typed(typed: Mapping[str, Any]) -> None:
     home = JobsHome()
     study, plan = start_study(options, spec, home, to=typed["to"] or "",
                               packs=not options["cpus_given"] and can_be_packed(spec))
+    _say(f"starting study {plan.name}: {count(len(study.space), 'parameter')}, up to "
+         f"{count(study.spec.completion.trials or 0, 'trial')}, {plan.parallel} at a time")
     if options.get("seed") is not None and plan.parallel > 1:
         _say("note: with several trials at the same time, a seed does not make the study reproducible: the order in "
              "which trials end decides what is tried next.")
@@ -75,6 +81,10 @@ def resume_named(
     if study.over and not study.running:
         hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
         _say(f"no more trials: {study.over}.{hint}")
+    else:
+        ended, most = sum(trial.state.is_over for trial in study.trials), study.spec.completion.trials
+        of_all = f"{ended} of {count(most, 'trial')}" if most else count(ended, "trial")
+        _say(f"continuing study {plan.name}: {of_all} ended")
     _follow(study, plan, home, as_json=as_json)
 
 
@@ -85,7 +95,10 @@ def show_named(name: str, *, as_json: bool) -> None:
         printer.json(study_json(study))
         return
     _print_trials(study, printer)
-    _print_end(study, plan_of(study), printer, name=name)
+    plan = plan_of(study)
+    _print_end(study, plan, printer, name=name)
+    if plan and (left := _left(study, plan)):
+        printer.line(f"{left} If it was interrupted:  barograph tune resume {name}")
     for sentence in study.about():
         printer.line(sentence)
 
@@ -134,7 +147,7 @@ def study_json(study: Study) -> dict[str, Any]:
     """Return a study as JSON data."""
     best = best_of(study)
     return {
-        "state": "over" if study.over else "open", "over": study.over,
+        "state": state_of(study), "over": study.over,
         "objectives": [str(objective) for objective in study.spec.objectives], "strategy": study.spec.strategy,
         "seed": study.spec.seed, "space": [str(parameter) for parameter in study.space],
         "best": best.number if best else None, "front": [trial.number for trial in study.front],
@@ -160,7 +173,7 @@ def _described(typed: Mapping[str, Any]) -> tuple[dict[str, Any], JobSpec]:
     try:
         spec = spec_of(of_job, entries)
     except UnknownName as error:
-        raise better_error(error, entries or {}) from error
+        raise better_error(error, entries or {}, OTHER_NAMES) from error
     options["cpus_given"] = typed["cpus"] is not None or "cpus" in (entries or {})
     return {**options, **given}, spec
 
@@ -186,9 +199,17 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         raise typer.Exit(EXIT_FAILED)
 
 
+def _left(study: Study, plan: TrialPlan) -> str:
+    """Return what a study has not done yet; "" if it has ended."""
+    if study.running or not study.over:
+        return "The study has not ended."
+    left = due(study, plan)
+    return f"Not done yet: {joined(left)}." if left else ""
+
+
 def _say_how_to_continue(name: str) -> None:
     _say(f"to continue the study:  barograph tune resume {name}\n"
-         f"  its jobs keep running; to stop them:  barograph tune stop {name}")
+         f"  its running jobs continue; to stop them:  barograph tune stop {name}")
 
 
 def _say(text: str) -> None:
@@ -242,6 +263,8 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
             printer.line("No trial has finished yet.")
         elif cause != study.over:  # which has been printed
             printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
+        if cause and plan and study.over:
+            printer.entries(_entries_after_failures(study, plan, name or plan.name))
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
@@ -266,6 +289,16 @@ def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, 
         ("rerun", use.rerun),
         *([("model", f"{use.model} copies it{_rows(study)}")] if _left_model(plan.url_of(job)) else []),
         ("run", plan.url_of(best.job).removeprefix("file://")),
+    ]
+
+
+def _entries_after_failures(study: Study, plan: TrialPlan, name: str) -> list[tuple[str, Cell]]:
+    limit, jobs = study.spec.completion.trials, JobsHome()
+    more = f" --jobs {2 * limit}" if limit is not None and len(study.trials) >= limit else ""
+    failed = next((trial.job for trial in reversed(study.trials) if adopted(jobs, trial.job)), "")
+    return [
+        *([("output", f"barograph logs {failed} prints that of the last trial")] if failed else []),
+        ("retry", f"barograph tune resume {name}{more} continues once this is fixed"),
     ]
 
 

@@ -34,7 +34,8 @@ class GridSearch:
                                f"{self._points} values in the grid: widen a constraint, or use another strategy.")
             generator(self._seed, 0, "grid").shuffle(self._grid)
         # Trials of the user or of an import are no points of the grid.
-        self._done += sum(trial.origin.proposer == "grid" for trial in history.trials[self._looked:])
+        self._done += sum(trial.origin.proposer == "grid" and not trial.excused
+                          for trial in history.trials[self._looked:])
         self._looked = len(history.trials)
         return Proposal(dict(self._grid[self._done]), Origin("grid")) if self._done < len(self._grid) else None
 
