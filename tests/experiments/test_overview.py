@@ -76,9 +76,9 @@ def test_a_comparison_is_json(file_catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome.ACCEPTED, "a is better than b"),
-        (Outcome.REJECTED, "b is better than a"),
-        (Outcome.UNDECIDED, "no significant difference between a and b"),
+        (Outcome.ACCEPTED, "a is better than b (by"),
+        (Outcome.REJECTED, "b is better than a (by"),
+        (Outcome.UNDECIDED, "no significant difference between a and b (difference"),
     ],
 )
 def test_a_verdict_is_a_sentence(outcome: Outcome, said: str) -> None:
@@ -86,8 +86,16 @@ def test_a_verdict_is_a_sentence(outcome: Outcome, said: str) -> None:
     judgement = Judgement("params.width", "acc", True, 0.95, groups,
                           Verdict(outcome, 0.5, 0.25, 0.75, 0.95, "t", (3, 3), "Few runs."))
 
-    assert judgement.sentence.startswith(f"{outcome}: {said} (by 0.5, 95% interval 0.25 to 0.75). ")
+    assert judgement.sentence.startswith(f"{outcome}: {said} 0.5, 95% interval 0.25 to 0.75). ")
     assert strict(judgement.to_json())["verdict"]["outcome"] == outcome.value
+
+
+def test_better_by_is_positive_also_where_less_is_better() -> None:
+    groups = tuple(Group(name, (1.0,), 1.0, 0.5, 1.5) for name in ("a", "b"))
+    judgement = Judgement("params.lr", "loss", False, 0.95, groups,
+                          Verdict(Outcome.ACCEPTED, -0.5, -0.75, -0.25, 0.95, "t", (3, 3)))
+
+    assert judgement.sentence.startswith("accepted: a is better than b (by 0.5, 95% interval 0.25 to 0.75).")
 
 
 def test_one_group_has_no_verdict() -> None:

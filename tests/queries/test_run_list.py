@@ -54,7 +54,8 @@ def test_what_no_open_problems_means_is_said(changes: dict[str, Any], judged_all
 
 @pytest.mark.parametrize(("changes", "judged_all", "sentence"), [
     ({"watched": False}, False, "This run has not been watched."),
-    ({"state": RunState.RUNNING}, False, "No problems so far."),
+    ({"state": RunState.STARTING, "watched": False}, False, "No training steps yet."),
+    ({"state": RunState.RUNNING, "steps": 3}, False, "No problems so far."),
     ({}, False, "No problems found so far. Not everything was judged yet."),
     ({}, True, "No training steps recorded."),
     ({"steps": 3}, True, "No problems found."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +90,18 @@ def test_a_loss_that_the_script_logs_under_another_name_is_shown_as_the_loss(cli
 
 
 def test_a_card_and_a_run_have_the_loss_that_their_curve_ends_at(client: Any, root: Path) -> None:
-    for name, losses in {"logging": ("Train/Loss", "val/loss"), "plain": ("loss", "a/loss"), "none": ("acc",)}.items():
+    named = {"logging": {"Train/Loss": 2.0, "val/loss": -8.0}, "plain": {"loss": 2.0, "a/loss": -8.0},
+             "none": {"acc": 2.0}, "broken": {"loss": nan}}
+    for name, firsts in named.items():
         diary = Diary(name, store_from_url(str(root / name)))
         diary.manifest = replace(diary.manifest, run_id=name)
         for step in range(3):
-            diary.step(step, {f"scalar:{loss}": 2.0 - step - 10 * at for at, loss in enumerate(losses)})
+            diary.step(step, {f"scalar:{loss}": first - step for loss, first in firsts.items()})
         diary.ended()
 
     cards = {run["key"]: run["loss"] for run in client.get("/api/now").json["runs"]}
 
-    assert [cards[f"0/{name}"] for name in ("logging", "plain", "none")] == [0.0, 0.0, None]
+    assert [cards[f"0/{name}"] for name in named] == [0.0, 0.0, None, "NaN"]
     assert {key: client.get(f"/api/run?run={key}").json["loss"] for key in cards} == cards
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         diary.step(step, {"confusion:ce[0,0]": 40 + step, "confusion:ce[1,0]": 2, "label:ce[0]": 40,
                            "label:ce[1]": 2}, mode=Mode.EVAL)
     diary.ended()
+    ten = Diary("ten", store_from_url(str(root / "ten")))
+    ten.manifest = replace(ten.manifest, run_id="20260101T000000Z-ten")
+    for step in range(2):
+        ten.step(step, {f"confusion:ce[{label},{label}]": 3 for label in range(10)}, mode=Mode.EVAL)
+    ten.ended()
     with served(application([str(root)], hosts=[])) as url:
         yield url
 
@@ -70,6 +76,16 @@ def test_the_classes_are_those_of_the_evaluation_at_the_step(tab: Tab, url: str)
     playwright.expect(row.get_by_role("cell").first).to_have_text("41")
     playwright.expect(page.get_by_text("1 predicted as 0: 2 (100% of class 1)")).to_be_visible()
     playwright.expect(page.get_by_role("heading", name="Most confused step 1")).to_be_visible()
+
+
+def test_each_class_has_a_line_of_its_own(tab: Tab, url: str) -> None:
+    page = tab.settled(f"{url}#/run/0/ten?tab=data")
+    figure = page.get_by_role("figure", name="Accuracy over the steps")
+    look = "all => all.map(one => one.getAttribute('stroke') + one.getAttribute('stroke-dasharray'))"
+
+    for lines in (figure.locator("path"), figure.get_by_role("listitem").locator("line")):
+        playwright.expect(lines).to_have_count(11)
+        assert len(set(lines.evaluate_all(look))) == 11
 
 
 def test_another_run_begins_at_its_last_step(tab: Tab, url: str) -> None:

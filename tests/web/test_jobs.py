@@ -23,9 +23,9 @@ class Queue:
     def __init__(self, root: Path) -> None:
         self.root, self.clock, self.number = root, ManualClock(unix=1_795_000_000.0), 0
 
-    def add(self, name: str, *events: tuple[str, dict[str, Any]]) -> Any:
+    def add(self, name: str, *events: tuple[str, dict[str, Any]], **spec: Any) -> Any:
         store = store_from_url(str(self.root / name))
-        write_submission(store, Submission(name, JobSpec(("train.py",), instances=2)))
+        write_submission(store, Submission(name, JobSpec(("train.py",), **{"instances": 2, **spec})))
         log = EventLog(store, EVENTS, clock=self.clock.unix)
         log.append("submitted")
         for kind, data in events:
@@ -58,6 +58,16 @@ def test_jobs_have_their_place_in_the_queue_and_the_link_to_their_run(client: Cl
         "odd": (None, None), "digits": (None, "0/digits"), "wide": (1, None), "deep": (2, None)}
     assert "is damaged" in jobs["odd"]["reason"]
     assert jobs["deep"]["reason"] == "2 CPUs are free; it needs 8."
+
+
+def test_the_cost_of_a_job_is_in_the_words_of_the_terminal(client: Client, queue: Queue) -> None:
+    ended = tuple(("ended", {"index": index, "outcome": "finished", "exit_code": 0}) for index in (0, 1))
+    queue.add("priced", *RUNNING, *ended, spot=True, price=1.0, spot_price=0.3)
+    queue.add("free", *RUNNING, *ended)
+
+    jobs = {job["name"]: job["cost"] for job in client.get("/api/jobs").json}
+
+    assert jobs == {"priced": "0.02 for 4 min 0 s of instances; 0.067 on demand (70% saved)", "free": ""}
 
 
 def test_a_job_that_ended_has_all_steps_of_its_run(client: Client, queue: Queue) -> None:

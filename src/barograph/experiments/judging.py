@@ -76,8 +76,12 @@ class Judgement:
             Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
             Outcome.UNDECIDED: f"no significant difference between {first} and {second}",
         }[found.outcome]
-        bounds = bounds_in_words(found.low, found.high)
-        by = f"by {figure(found.difference)}{f', {found.level:.0%} interval {bounds}' if bounds else ''}"
+        # "Better by" is positive, also of a loss.
+        decided = found.outcome is not Outcome.UNDECIDED
+        sign = -1 if decided and found.difference < 0 else 1
+        bounds = bounds_in_words(*sorted((sign * found.low, sign * found.high)))
+        by = f"{'by' if decided else 'difference'} {figure(sign * found.difference)}"
+        by += f", {found.level:.0%} interval {bounds}" if bounds else ""
         return f"{found.outcome}: {sentence} ({by}). {found.reason}"
 
     def to_json(self) -> dict[str, Any]:

@@ -113,6 +113,8 @@ class RunRow:
             return self.problem
         if self.run_id is None and self.problems:
             return self.problems[0]
+        if self.state in GOING_ON and not self.steps:
+            return "No training steps yet."
         if not self.watched:
             return NOT_WATCHED
         if self.state in GOING_ON:

@@ -36,6 +36,7 @@ from barograph.errors import (
     UnknownStudy,
     UnknownWorker,
 )
+from barograph.model.plain import plain
 
 _STATUS: tuple[tuple[type[BarographError], int], ...] = (
     (NotARun, 404), (UnknownKey, 404), (UnknownStep, 404), (UnknownWorker, 404), (UnknownName, 404),
@@ -44,6 +45,11 @@ _STATUS: tuple[tuple[type[BarographError], int], ...] = (
     (SearchError, 400), (UnknownItem, 404), (ObjectNotFound, 404), (UnknownJob, 404), (NameTaken, 409),
     (StillNeeded, 409), (EditConflict, 409), (AmbiguousName, 409), (CatalogUnavailable, 503), (NewerCatalog, 501),
 )
+
+
+def cell(value: object) -> Any:
+    """Return JSON data of a value that may be missing: null where it is, "NaN" for NaN."""
+    return "NaN" if value != value else plain(value)
 
 
 def encoded(data: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from starlette.requests import Request
@@ -55,5 +56,6 @@ def _view(request: Request) -> JobView:
 def _shown(report: JobReport, places: Places, queue: list[str]) -> dict[str, Any]:
     key = next((root.key_of(report.url) for root in places.roots
                 if report.url.startswith(f"{root.place.rstrip('/')}/")), None)
-    return {**report.to_json(), "is_over": report.is_over, "run": key if report.attempt >= 0 else None,
+    cost = report.bill.line.removeprefix("cost ") if report.bill and not math.isnan(report.bill.cost) else ""
+    return {**report.to_json(), "cost": cost, "is_over": report.is_over, "run": key if report.attempt >= 0 else None,
             "queue": queue.index(report.name) + 1 if report.name in queue else None}

@@ -26,7 +26,7 @@ from barograph.queries.step import step_around
 from barograph.queries.step_time import step_time_of
 from barograph.queries.wording import not_evaluated_line
 from barograph.runs.reading.reader import RunReader
-from barograph.web.answers import number_in
+from barograph.web.answers import cell, number_in
 
 _MOST_POINTS = 10_000
 _MOST_NAMES = 200
@@ -39,7 +39,7 @@ def run(reader: RunReader, request: Request) -> Any:
     """State, problems, findings, and what was not recorded."""
     now = run_now(reader)
     names = chart_names(reader)
-    return {**_now_to_json(now), "loss": plain(last_loss(reader, now)), "charts": names[:_MOST_NAMES],
+    return {**_now_to_json(now), "loss": cell(last_loss(reader, now)), "charts": names[:_MOST_NAMES],
             "chart_count": len(names)}
 
 

@@ -16,7 +16,7 @@ from barograph.experiments.search.completing import completions_at, problem_in
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.queries.run_list import runs_at
-from barograph.web.answers import number_in
+from barograph.web.answers import cell, number_in
 from barograph.web.asked_runs import MOST_COLUMNS, AskedRuns, answering, columns_by
 from barograph.web.catalogs import Catalogs
 from barograph.web.known_columns import KnownColumns
@@ -109,7 +109,7 @@ class RunLists:
                 continue
             runs += [{"key": root.key_of(row.place), **row.to_json(), "name": one.name, "starred": one.starred,
                       "sentence": row.sentence,
-                      "loss": plain(row.loss if row.loss is not None else logged.get(one.place))}
+                      "loss": cell(row.loss if row.loss is not None else logged.get(one.place))}
                      for one, row in zip(some, rows, strict=True)]
             indexing.append({"root": root.place, **plain(self._indexes.of(root))})
             live, count = live + found.live_count, count + found.count
@@ -136,11 +136,6 @@ class RunLists:
 
 
 def _page_to_json(root: Root, page: RunPage) -> dict[str, Any]:
-    rows = [{"key": root.key_of(run.place), **plain(run), "values": [_cell(value) for value in run.values]}
+    rows = [{"key": root.key_of(run.place), **plain(run), "values": [cell(value) for value in run.values]}
             for run in page.runs]
     return {"count": page.count, "columns": list(page.columns), "rows": rows, "hints": list(page.hints)}
-
-
-def _cell(value: Any) -> Any:
-    """Return a value of a list; NaN as text, because None is no value."""
-    return "NaN" if value != value else plain(value)

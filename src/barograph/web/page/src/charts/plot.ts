@@ -4,7 +4,7 @@ import type { Span } from "./series";
 
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
 
-export type Stroke = { color: string; width: number; dash?: boolean; points?: boolean };
+export type Stroke = { color: string; width: number; dash?: readonly number[]; points?: boolean };
 /** Series, counted from 1, between which an area is filled. */
 type Area = { between: [number, number]; color: string };
 export type Now = { xs: Span; ys: Span; broken: Span[]; zoomed: boolean };
@@ -27,7 +27,7 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
       { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY) },
     ],
     series: [{}, ...style.strokes.map(({ color, width, dash, points }): uPlot.Series => ({
-      stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash ? { dash: [5, 4] } : {}),
+      stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash?.length ? { dash: [...dash] } : {}),
     }))],
     bands: (style.areas ?? []).map(({ between, color }) => ({ series: between, fill: color })),
     legend: { show: false },

@@ -39,7 +39,7 @@ export function ticksIn(ticks: readonly (number | null)[], unit: Unit, log = fal
     // On a log axis neighbors differ by their size, and each is short by itself.
     if (log || !Number.isFinite(gap) || most / gap > 1e4 || most < 1e-3) return `${figure(Number((tick / size).toPrecision(3)))}${sign}${percent}`;
     const digits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(gap / size) - 1e-9)));
-    return `${(tick / size).toLocaleString("en-US", { maximumFractionDigits: digits })}${sign}${percent}`;
+    return `${(tick / size).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}${sign}${percent}`;
   });
 }
 

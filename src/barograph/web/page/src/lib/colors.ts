@@ -6,3 +6,9 @@ export function colorOf(place: number, dark: boolean): string {
   const colors = dark ? DARK : LIGHT;
   return colors[place % colors.length]!;
 }
+
+/** Dashes of lines, in pixels: the ninth line is dashed in the first color. */
+const DASHES = [[], [9, 3], [2, 3]] as const;
+/** Return in which of the rounds of colors a place is. */
+export const roundOf = (place: number) => Math.max(0, Math.floor(place / LIGHT.length)) % DASHES.length;
+export const dashOf = (place: number): readonly number[] => DASHES[roundOf(place)]!;

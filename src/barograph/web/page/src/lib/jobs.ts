@@ -4,7 +4,7 @@ export type Job = {
   name: string; url: string; phase: string | null; doing: string; reason: string; command: string[]; engine: string; instances: number;
   attempt: number; submitted_unix: number; ended_unix: Value; waited_secs: number; trained_secs: number; step: number; loss: Value;
   interruptions: number; repeated_steps: number; exit_code: number | null; done_bytes: number; total_bytes: number;
-  bill: Record<string, Value> | null; is_over: boolean; run: string | null; queue: number | null;
+  cost: string; is_over: boolean; run: string | null; queue: number | null;
 };
 export type Moment = { time_unix: number; kind: string; text: string; attempt: number };
 export type JobOutput = { attempt: number; attempts: number; instances: { instance: string; text: string; left_out: boolean }[] };
