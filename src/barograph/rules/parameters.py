@@ -119,7 +119,8 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = f"{_counted(outside, 'parameter gets', 'parameters get')} a gradient that no optimizer uses{which}"
+        description = _counted(outside, "parameter gets a gradient that no optimizer uses",
+                               "parameters get a gradient that no optimizer uses") + which
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
             yield _norms_outside(description, outside, view.step.number)
