@@ -423,3 +423,28 @@ def test_a_collapse_and_a_loss_at_chance_after_an_explosion_are_one_problem() ->
 
     assert problem.title == "The learning rate is too high (0.8)"
     assert (problem.remedy.old, problem.remedy.new) == (0.8, 0.08)
+
+
+REPLACED_HEAD = (
+    finding("G103", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6), Suspicion(Cause.EXPLODING_GRADIENT, 0.3), opened=208,
+            since=197, remedy="Lower the learning rate from 0.05 to 0.005."),
+    finding("P108", Suspicion(Cause.STALE_OPTIMIZER, 0.95), opened=213, since=208, remedy="Create it later."),
+    finding("L101", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4), opened=239, since=210),
+    finding("W104", Suspicion(Cause.STALE_OPTIMIZER, 0.9), opened=416, since=208),
+)
+"""What a run shows whose last layer was replaced without a new optimizer."""
+
+
+def test_what_the_script_does_follows_from_no_explosion() -> None:
+    (problem,) = problems_of(REPLACED_HEAD)
+
+    assert (problem.cause, problem.since_step, problem.remedy.text) == ("stale-optimizer", 208, "Create it later.")
+    assert problem.consequences == ("exploding-gradient", "loss-not-decreasing", "frozen-parameter")
+
+
+def test_an_explosion_long_before_a_layer_was_replaced_does_not_follow_from_that() -> None:
+    early = finding("G103", Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6), opened=20, since=10)
+
+    problems = problems_of([early, *REPLACED_HEAD[1:]])
+
+    assert {item.cause for item in problems} == {"stale-optimizer", "learning-rate-too-high"}

@@ -50,8 +50,9 @@ RULES_AFTER: Mapping[str, frozenset[str]] = {
     Cause.REPRESENTATION_COLLAPSE: _NOTHING_LEARNED | {"A101", "G101", "W104"},
     Cause.WEIGHT_DECAY_TOO_LARGE: _NO_GRADIENT | {"A101"},
     Cause.SOFTMAX_WRONG_AXIS: _NO_GRADIENT,
-    **dict.fromkeys((Cause.FROZEN_PARAMETER, Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.STALE_OPTIMIZER,
-                     Cause.UNUSED_PARAMETER), _NOTHING_LEARNED | {"W103", "W104", "W105"}),
+    **dict.fromkeys((Cause.FROZEN_PARAMETER, Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.UNUSED_PARAMETER),
+                    _NOTHING_LEARNED | {"W103", "W104", "W105"}),
+    Cause.STALE_OPTIMIZER: _NO_GRADIENT | {"G103", "L105"},
     **dict.fromkeys((Cause.LEARNING_RATE_TOO_LOW, Cause.SCHEDULER_MISPLACED),
                     _NOTHING_LEARNED | {"W101", "W103", "W104"}),
     **dict.fromkeys((Cause.WRONG_LOSS, Cause.SOFTMAX_TWICE, Cause.BROADCAST_TARGETS, Cause.LABELS_UNRELATED,
@@ -78,11 +79,13 @@ CAUSES_AFTER: Mapping[str, frozenset[str]] = {
     **dict.fromkeys((Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION, Cause.CONSTANT_INITIALIZATION,
                      Cause.WEIGHT_DECAY_TOO_LARGE, Cause.SOFTMAX_WRONG_AXIS), _DEAD),
     **dict.fromkeys((Cause.DETACHED_GRAPH, Cause.FP16_UNDERFLOW, Cause.FROZEN_PARAMETER,
-                     Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.STALE_OPTIMIZER, Cause.UNUSED_PARAMETER,
-                     Cause.SCHEDULER_MISPLACED, Cause.LEARNING_RATE_TOO_LOW, Cause.WRONG_LOSS, Cause.SOFTMAX_TWICE,
+                     Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.UNUSED_PARAMETER, Cause.SCHEDULER_MISPLACED,
+                     Cause.LEARNING_RATE_TOO_LOW, Cause.WRONG_LOSS, Cause.SOFTMAX_TWICE,
                      Cause.BROADCAST_TARGETS, Cause.REPEATED_BATCH, Cause.LABELS_OFF_BY_ONE,
                      Cause.EVAL_MODE_IN_TRAINING, Cause.ATTENTION_COLLAPSE, Cause.VANISHING_GRADIENT,
                      Cause.REPRESENTATION_COLLAPSE, Cause.OPTIMIZER_STATE_LOST), _MISREAD_AS),
+    # A layer that has been replaced, and is not trained, looks like an explosion at first.
+    Cause.STALE_OPTIMIZER: _STRUCK,
     Cause.UNSHUFFLED_DATA: _MISREAD_AS | {Cause.BAD_SAMPLE},
     Cause.CLASS_IMBALANCE: frozenset({Cause.OVERFITTING, Cause.LABELS_UNRELATED}),
     Cause.LABELS_UNRELATED: frozenset({Cause.OVERFITTING, Cause.LEARNING_RATE_TOO_LOW, Cause.CLASS_IMBALANCE}),
@@ -152,9 +155,15 @@ BY_LARGE_STEPS = frozenset({
 """Rules whose findings a jump of the learning rate explains."""
 
 
+SEEN_IN_SCRIPT: Mapping[str, frozenset[str]] = {
+    "P108": frozenset({Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.STALE_OPTIMIZER, Cause.OPTIMIZER_STATE_LOST}),
+}
+"""Causes that a rule sees in what the script does, not in its numbers: they follow from no other cause."""
+
 BEGIN_LATER = frozenset({
     Cause.BAD_SAMPLE, Cause.NON_FINITE_INPUT, Cause.EXP_OVERFLOW, Cause.LOG_OF_ZERO, Cause.DIVISION_BY_ZERO,
     Cause.SQRT_OF_ZERO, Cause.FP16_OVERFLOW, Cause.EXPLODING_GRADIENT, Cause.SCHEDULER_MISPLACED, Cause.SCRIPT_ERROR,
+    Cause.STALE_OPTIMIZER,
 })
 """Causes that start at some step of the training; the others act from the first step."""
 

@@ -23,6 +23,7 @@ from barograph.queries.consequences import (
     LEARNS_ANYWAY,
     PRESUME_LEARNING,
     RULES_AFTER,
+    SEEN_IN_SCRIPT,
     SYMPTOMS,
     WITNESSES,
 )
@@ -179,6 +180,8 @@ def _root_of(findings: Sequence[Finding]) -> Suspicion | None:
     if not known:
         return None
     root = known[0]
+    if any(_seen_in_script(item) == root.cause for item in findings):
+        return root
     for other in known[1:]:
         follows = root.cause in CAUSES_AFTER.get(other.cause, ())
         mutual = other.cause in CAUSES_AFTER.get(root.cause, ()) or _exclude_each_other(other.cause, root.cause)
@@ -206,6 +209,12 @@ def _exclude_each_other(one: str, other: str) -> bool:
 def _own(finding: Finding) -> dict[str, float]:
     """Return the causes that the finding has evidence for, with their weights."""
     return {item.cause: item.weight for item in finding.causes if item.weight > KNOWN}
+
+
+def _seen_in_script(finding: Finding) -> str:
+    """Return the cause that the finding has seen in what the script does; "": none."""
+    seen = SEEN_IN_SCRIPT.get(finding.code, ())
+    return next((name for name, weight in _own(finding).items() if name in seen and weight >= SURE), "")
 
 
 def _supports(finding: Finding, cause: str) -> bool:
@@ -248,6 +257,8 @@ def _rank_of_witness(finding: Finding, cause: str) -> tuple[int, float, int, str
 
 
 def _follows(finding: Finding, cause: str) -> bool:
+    if _seen_in_script(finding) not in ("", cause):
+        return False
     own = _own(finding)
     causes_after = CAUSES_AFTER.get(cause, frozenset())
     mine = own.get(cause, 0.0)
