@@ -316,6 +316,23 @@ def test_data_in_the_graph_of_which_the_batch_was_finite_were_made_of_it() -> No
     assert half.causes[0].cause == Cause.FP16_OVERFLOW
 
 
+@pytest.mark.parametrize(("largest", "dtype", "cause", "why"), [
+    (400.0, "float16", Cause.FP16_OVERFLOW, "the square of 400 exceeds it"),
+    (20.0, "float16", Cause.FP16_OVERFLOW, "largest value is 65504"),
+    (400.0, "float32", Cause.EXP_OVERFLOW, "alone produced it"),
+])
+def test_what_was_made_of_a_batch_in_half_precision_overflows(
+    largest: float, dtype: str, cause: Cause, why: str
+) -> None:
+    batch = Key(Kind.BATCH, "model[0]")
+    keys = {LOSS: NAN, batch: replace(FINE, max=largest), Key(Kind.OUTPUT, "norm"): NAN,
+            fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0}
+    found = only(StepView.of(0, keys, dtypes={batch: dtype}))
+
+    assert found.causes[0].cause == cause
+    assert found.causes[0].why.endswith(why)
+
+
 def test_a_first_module_that_is_fed_badly_of_a_finite_batch_lies_behind_what_is_computed_of_it() -> None:
     found = only(view(7, batch=FINE, outputs=[NAN, NAN, NAN], inputs=[NAN, NAN, NAN], loss=NAN), rule=NonFiniteOrigin())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barograph.measures.formats import FP16
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import NOT_AN_OPERATION, Fact
 from barograph.model.key import Kind
@@ -28,6 +29,7 @@ USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
 }
 REPLAY = ("Run again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
           "samples.")
+_NOT_IN_HALF = "Compute this in float32 or bfloat16, or scale the inputs to unit variance before."
 _UNEXPLAINED_BELOW = 0.4
 _NOT_KNOWN_WEIGHT = 0.4
 
@@ -76,7 +78,15 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     if NOT_AN_OPERATION not in fact_values(view, Fact.BAD_OPERATION):
         return []
     if was_fed_well(view):
-        return [Suspicion(cause, 0.1 + weight, _MADE_OF_DATA) for cause, weight in USUAL_BY_PLACE["between"]]
+        usual = [Suspicion(cause, 0.1 + weight, _MADE_OF_DATA) for cause, weight in USUAL_BY_PLACE["between"]]
+        half = batch.dtypes == "float16"
+        if not half.any():
+            return usual
+        most = float(batch.max_abs[half].max())
+        why = f", and the square of {number(most)} exceeds it" if most**2 > FP16.largest else ""
+        return [Suspicion(Cause.FP16_OVERFLOW, 0.6 if why else 0.45,
+                          f"{_MADE_OF_DATA}. It is float16, whose largest value is 65504{why}", _NOT_IN_HALF),
+                *usual]
     return [Suspicion(Cause.NON_FINITE_INPUT, FED_BADLY_WEIGHT, FED_BADLY)]
 
 
