@@ -298,7 +298,7 @@ def _entries_after_failures(study: Study, plan: TrialPlan, name: str) -> list[tu
     failed = next((trial.job for trial in reversed(study.trials) if adopted(jobs, trial.job)), "")
     return [
         *([("output", f"barograph logs {failed} prints that of the last trial")] if failed else []),
-        ("retry", f"barograph tune resume {name}{more} continues once this is fixed"),
+        ("retry", f"barograph tune resume {name}{more}, once the script is fixed; other options need another study"),
     ]
 
 
