@@ -13,6 +13,7 @@ from barograph.cli.jobs.submit_page import spec_of
 from barograph.cli.main import parsed
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import ManualClock
+from barograph.tune import overview
 from barograph.tune.confirmation import judged
 from barograph.tune.overview import best_trial, overview_of, state_of, study_row, verdict_of
 from barograph.tune.study import Study
@@ -110,7 +111,7 @@ def test_a_region_that_fails_is_one_sentence() -> None:
     assert [part.text for part in overview_of(study, "mine").hopeless] == ["lr ≥ 0.8: 3 of 3: diverged"]
 
 
-def test_the_best_trial_of_jobs_has_its_command_and_its_model() -> None:
+def test_the_best_trial_of_jobs_has_its_command_and_the_model_that_it_left(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = TrialPlan("digits", JobSpec(("train.py", "--epochs", "3")), "file:///runs")
     study = Study.create(None, {"lr": [0.1, 0.2]}, strategy="grid", minimize="loss", details=plan.to_json())
     study.give({"lr": 0.1})
@@ -120,6 +121,8 @@ def test_the_best_trial_of_jobs_has_its_command_and_its_model() -> None:
     assert best is not None
     assert best.command == "python train.py --epochs 3 --lr 0.1"
     assert (best.rerun, best.model) == ("barograph resubmit digits-000", "barograph wait digits-000 --model DIR")
+    monkeypatch.setattr(overview, "has_model", lambda run: False)
+    assert best_trial(study, study.best).model == ""
 
 
 def test_a_confirmation_and_damaged_events_are_told(tmp_path: Path) -> None:

@@ -138,12 +138,13 @@ def test_names_are_printed_before_numbers(tmp_path: Path) -> None:
     assert printed_names(job) == ["acc", "test/loss", "f1"]
 
 
-@pytest.mark.parametrize(("output", "meant"), [
-    ("acc: 0.3 | acc: 0.4\n", ""), ("test acc: 0.5\n", ""), ("acc: 5s\n", ""),
-    ("acc: 5s\nval_acc: 0.5\n", ' Did you mean "val_acc"?'),
+@pytest.mark.parametrize(("output", "meant", "printed"), [
+    ("acc: 0.3 | acc: 0.4\n", "", ""), ("test acc: 0.5\n", "", ""), ("acc: 5s\n", "", ""),
+    ("acc: 5s\nval_acc: 0.5\n", ' Did you mean "val_acc"?', " It printed: val_acc."),
+    ("epoch: 1 score: 0.5\n", "", " It printed: epoch, score."),
 ])
 def test_a_metric_that_was_printed_otherwise_is_not_suggested_for_itself(
-    tmp_path: Path, output: str, meant: str
+    tmp_path: Path, output: str, meant: str, printed: str
 ) -> None:
     study = Study.create(None, {"x": [1, 2]}, maximize="acc", strategy="grid")
     asked = study.ask(job="study-000")
@@ -159,8 +160,8 @@ def test_a_metric_that_was_printed_otherwise_is_not_suggested_for_itself(
     job = TrialJob(study, asked, place, JobsHome(tmp_path / "home"), view=JobView("study-000", store))
     assert job.turn()
     assert study.trials[0].reason == (
-        f"acc was never reported.{meant} The run recorded no metric. The output has no line with one value of it, "
-        "like 'acc: 0.5'. Else pass --metric 'acc=REGEX'")
+        f"acc was never reported.{meant} The run recorded no metric.{printed} The output has no line with one value of "
+        "it, like 'acc: 0.5'. Else pass --metric 'acc=REGEX'")
 
 
 def test_what_is_printed_of_another_metric_or_twice_or_is_no_plain_number_is_not_taken(tmp_path: Path) -> None:

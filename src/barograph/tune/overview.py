@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BadSpace, TuneError
+from barograph.errors import BadSpace, RunError, StoreError, TuneError
+from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec
 from barograph.model.plain import plain
+from barograph.store.urls import store_from_url
 from barograph.tune.analysis import HopelessRegion, Importance, hopeless_regions, importance
 from barograph.tune.completion import common_failure
 from barograph.tune.confirmation import Confirmation
@@ -122,7 +124,7 @@ class BestTrial:
         trial: Its number.
         command: Command line that trains it again; "" for a function.
         rerun: Command that submits its job again.
-        model: Command that copies its model.
+        model: Command that copies its model; "" if it left none.
     """
 
     trial: int
@@ -278,7 +280,14 @@ def best_trial(study: Study, best: Trial) -> BestTrial:
     spec = plan.job_spec(best.job, best.parameters, names=study.space.names)
     job = study.refitted.job if study.refitted else best.job
     return BestTrial(best.number, command_of(spec), f"barograph resubmit {job}",
-                     f"barograph wait {job} --model DIR")
+                     f"barograph wait {job} --model DIR" if _left_model(plan.url_of(job)) else "")
+
+
+def _left_model(url: str) -> bool:
+    try:
+        return has_model(store_from_url(url))
+    except (StoreError, RunError):
+        return True  # unknown
 
 
 def command_of(spec: JobSpec) -> str:

@@ -74,8 +74,8 @@ def _use(study: StudyOverview) -> Markup | None:
     if study.best is None or not study.best.command:
         return None
     facts = (("command", study.best.command), ("rerun", study.best.rerun), ("model", study.best.model))
-    return element("dl", [joined(element("dt", name), element("dd", element("code", text))) for name, text in facts],
-                   class_="facts")
+    return element("dl", [joined(element("dt", name), element("dd", element("code", text))) for name, text in facts
+                          if text], class_="facts")
 
 
 def _so_far(study: StudyOverview) -> Markup:

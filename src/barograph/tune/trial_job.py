@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob, closest
@@ -175,16 +175,21 @@ class TrialJob:
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
-        known, meant = recorded_names(self._run), ""
+        known, printed, meant = recorded_names(self._run), list[str](), ""
         with contextlib.suppress(StoreError):
-            # It may have been printed in a way that is not read, or twice in a line.
-            if near := closest(name, {*known, *printed_names(self._view)} - {name}):
-                meant = f' Did you mean "{near}"?'
+            printed = [one for one in printed_names(self._view) if one not in (name, *known)]
+        # It may have been printed in a way that is not read, or twice in a line.
+        if near := closest(name, {*known, *printed} - {name}):
+            meant = f' Did you mean "{near}"?'
         hint = f"The output has no line with one value of it, like '{name}: 0.5'. Else pass --metric '{name}=REGEX'"
-        if not known:
-            return f"{name} was never reported.{meant} The run recorded no metric. {hint}"
-        more = f" and {len(known) - _SHOWN_METRICS} more" if len(known) > _SHOWN_METRICS else ""
-        return f"{name} was never reported.{meant} The run recorded: {', '.join(known[:_SHOWN_METRICS])}{more}. {hint}"
+        recorded = f"The run recorded: {_listed(known)}." if known else "The run recorded no metric."
+        also = f" It printed: {_listed(printed)}." if printed else ""
+        return f"{name} was never reported.{meant} {recorded}{also} {hint}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_METRICS} more" if len(names) > _SHOWN_METRICS else ""
+    return ", ".join(names[:_SHOWN_METRICS]) + more
 
 
 def recorded_names(run: RunReader | None) -> list[str]:

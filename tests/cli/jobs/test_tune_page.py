@@ -109,7 +109,7 @@ def test_a_study_of_which_all_trials_failed_says_how_to_try_again(
     while trial := study.ask(job=plan.job_names):
         study.tell(trial, failed="no such dataset")
     show_named(str(tmp_path / "digits"), as_json=False)
-    assert f"retry  barograph tune resume {tmp_path}/digits{more} continues once this is fixed" in \
+    assert f"retry  barograph tune resume {tmp_path}/digits{more}, once the script is fixed" in \
         capsys.readouterr().out
 
 

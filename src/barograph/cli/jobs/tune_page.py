@@ -14,14 +14,12 @@ from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.cli.stray_options import OTHER_NAMES
-from barograph.errors import BarographError, RunError, StoreError, UnknownName
+from barograph.errors import BarographError, UnknownName
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
-from barograph.jobs.outputs import has_model
 from barograph.jobs.spec import JobSpec, entries_of_file
 from barograph.model.plain import plain
 from barograph.rules.words import joined
-from barograph.store.urls import store_from_url
 from barograph.tune.about import start_of
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
@@ -275,7 +273,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
          f"{', '.join(f'{name}={parameter_text(best, name)}' for name in best.parameters)}"),
         *([("front", f"trials {', '.join(str(trial.number) for trial in study.front)}: no other is better in all "
                      "objectives")] if len(study.spec.objectives) > 1 else []),
-        *([("confirmed", study.confirmation.sentence)] if study.confirmation else []),
+        *([("repeated", study.confirmation.sentence)] if study.confirmation else []),
         *([("importance", ", ".join(f"{one.name} {one.share:.0%}" for one in ranked))] if ranked else []),
         *(_job_entries(study, plan, best) if plan else []),
     ])
@@ -283,11 +281,10 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
 
 def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, Cell]]:
     use = best_trial(study, best)
-    job = study.refitted.job if study.refitted else best.job
     return [
         ("command", use.command),
         ("rerun", use.rerun),
-        *([("model", f"{use.model} copies it{_rows(study)}")] if _left_model(plan.url_of(job)) else []),
+        *([("model", f"{use.model} copies it{_rows(study)}")] if use.model else []),
         ("run", plan.url_of(best.job).removeprefix("file://")),
     ]
 
@@ -298,15 +295,8 @@ def _entries_after_failures(study: Study, plan: TrialPlan, name: str) -> list[tu
     failed = next((trial.job for trial in reversed(study.trials) if adopted(jobs, trial.job)), "")
     return [
         *([("output", f"barograph logs {failed} prints that of the last trial")] if failed else []),
-        ("retry", f"barograph tune resume {name}{more} continues once this is fixed"),
+        ("retry", f"barograph tune resume {name}{more}, once the script is fixed; other options need another study"),
     ]
-
-
-def _left_model(url: str) -> bool:
-    try:
-        return has_model(store_from_url(url))
-    except (StoreError, RunError):
-        return True  # unknown
 
 
 def _rows(study: Study) -> str:
