@@ -139,16 +139,18 @@ def test_an_unknown_name_names_the_nearest(diary: Any) -> None:
 
 
 def test_charts_are_searched_grouped_and_pinned(diary: Any) -> None:
-    diary.step(0, {"loss:total": 2.0, "scalar:acc": 0.5, "scalar:val/acc": 0.4, "scalar:f1": 0.3})
+    diary.step(0, {"loss:total": 2.0, "scalar:acc": 0.5, "scalar:val/acc": 0.4, "scalar:val/auc": 0.2,
+                   "scalar:f1": 0.3})
     run = diary.ended()
 
     every = chart_list(run, pinned=["f1", "gone"])
     some = chart_list(run, "^VAL")
 
     assert [(chart.title, chart.names) for chart in every.charts] == [
-        ("f1", ("f1",)), ("loss", ("loss",)), ("acc", ("acc", "val/acc"))]
-    assert (every.count, every.pinned) == (3, 1)
-    assert [chart.title for chart in some.charts] == ["acc"]
+        ("f1", ("f1",)), ("loss", ("loss",)), ("acc", ("acc", "val/acc")), ("auc", ("val/auc",))]
+    assert (every.count, every.pinned) == (4, 1)
+    assert [chart.title for chart in some.charts] == ["acc", "auc"]
+    assert [chart.title for chart in chart_list(run, "^auc").charts] == ["auc"], "the title is searched, too"
     with pytest.raises(SettingsError, match="Not a regular expression"):
         chart_list(run, "(")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.origin import Origin
+from barograph.model.step import Mode
 from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
 from barograph.runs.state.origins import write_origin
@@ -75,7 +77,10 @@ def _write(place: Path) -> None:
         if number < 40:
             tensors = {"output:dead": [0.0, 0.0], "output:live": [1.5, 0.5]}
             tensors |= {"output:late": [1.0, 2.0]} if number >= 20 else {}
-        diary.step(number, {"loss:total": loss, "scalar:acc": number / 4000}, tensors)
+        diary.step(number, {"loss:total": loss, "scalar:acc": number / 4000,
+                            "scalar:half": 1.5 if number < 2000 else math.nan}, tensors)
+        if number % 500 == 0:
+            diary.step(number, {"scalar:half": 1.0 if number < 3500 else 2.0}, mode=Mode.EVAL)
     diary.ended()
     head = CapsuleHead(0, "p0", 5, 5, "", Held.NOT_FINITE, "The loss is NaN.", 0.0)
     write_capsule(diary.store, head, {}, {})
@@ -140,6 +145,22 @@ def test_the_spike_is_drawn_and_the_nan_is_marked_and_a_drag_zooms_to_them(page:
     assert "100" in chart.get_by_role("listitem").first.inner_text()
     chart.get_by_role("button", name="All steps").click()
     playwright.expect(chart.get_by_role("button", name="All steps")).to_have_count(0)
+
+
+def test_a_smoothed_line_has_gaps_and_that_of_few_points_is_not_smoothed_away(page: Any, url: str) -> None:
+    page.goto(f"{url}#/run/0/spiky?tab=charts&smooth=50")
+    chart = page.get_by_role("figure", name="half", exact=True)
+    chart.scroll_into_view_if_needed()
+    playwright.expect(chart.get_by_text("smoothed over about 32 points")).to_be_visible()
+    deadline = time.monotonic() + LONGEST_SECS
+    while not (ink := page.evaluate(f"({_SMOOTHED_INK})()")):
+        assert time.monotonic() < deadline, "no line is drawn"
+        page.wait_for_timeout(50)
+
+    colors_before, colors_in_nan, evaluation_top = ink
+
+    assert (colors_before > 1, colors_in_nan) == (True, 1), "no line where all values are NaN"
+    assert evaluation_top < 0.1, "the last of eight evaluations is reached"
 
 
 def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: Any) -> None:
@@ -263,6 +284,24 @@ _HIGHEST_INK = """() => {
     if (!highest && a > 200 && r < 60 && g > 60 && g < 140) highest = { x: x / wide, y: y / tall };
   }
   return highest && reds.length ? [highest, reds.reduce((sum, x) => sum + x, 0) / reds.length / wide] : [];
+}"""
+_SMOOTHED_INK = """() => {
+  const canvas = document.querySelector('figure[aria-label="half"] canvas');
+  const over = document.querySelector('figure[aria-label="half"] .u-over');
+  if (!canvas || !over) return [];
+  const box = canvas.getBoundingClientRect(), plot = over.getBoundingClientRect(), ratio = canvas.width / box.width;
+  const left = Math.round((plot.left - box.left) * ratio), top = Math.round((plot.top - box.top) * ratio);
+  const wide = Math.round(plot.width * ratio), tall = Math.round(plot.height * ratio);
+  const data = canvas.getContext('2d').getImageData(left, top, wide, tall).data;
+  const at = (x, y) => data.slice((y * wide + x) * 4, (y * wide + x) * 4 + 4);
+  const across = (share) => new Set(Array.from({ length: Math.round(tall / 10) }, (_, row) =>
+    at(Math.round(share * wide), Math.round(0.45 * tall) + row).join())).size;
+  let highest = 1;
+  for (let y = 0; y < tall; y += 1) for (let x = 0; x < wide; x += 1) {
+    const [r, g, b, a] = at(x, y);
+    if (a > 200 && r > 150 && g > 60 && g < 120 && b < 60) highest = Math.min(highest, y / tall);
+  }
+  return highest < 1 ? [across(0.3), across(0.7), highest] : [];
 }"""
 _CELLS = """() => {
   const canvas = document.querySelector('.cells canvas');

@@ -48,3 +48,32 @@ def test_marks_are_drawn_and_no_text_is_lost(url: str, browser: Any, name: str, 
     assert description.locator("*").evaluate_all(
         "all => all.map((one) => `${one.tagName} ${one.textContent}`)") == marks
     tab.context.close()
+
+
+def test_archiving_is_undone_also_from_another_page(url: str, browser: Any) -> None:
+    tab = Tab(browser)
+    page = tab.settled(f"{url}#/run/0/tags")
+    page.get_by_role("button", name="Archive").click()
+    playwright.expect(page.get_by_role("button", name="Unarchive")).to_be_visible()
+
+    page.evaluate("location.hash = '#/runs?q=archived'")
+    run = page.get_by_role("link", name="tags")
+    playwright.expect(run).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+
+    playwright.expect(run).to_have_count(0)
+    assert tab.complaints == []
+    tab.context.close()
+
+
+def test_what_is_wrong_with_a_search_is_not_said_of_the_next_one(url: str, browser: Any) -> None:
+    tab = Tab(browser)
+    page = tab.settled(f"{url}#/runs?q=steps+%3C+%3C+1")
+    wrong = page.get_by_text("expected a value")
+    playwright.expect(wrong.first).to_be_visible()
+
+    page.evaluate("location.hash = '#/runs?q=steps+%3E+0'")
+
+    playwright.expect(page.get_by_role("link", name="tags")).to_be_visible()
+    playwright.expect(wrong).to_have_count(0)
+    tab.context.close()

@@ -120,7 +120,7 @@ def chart_list(run: RunReader, search: str = "", *, pinned: Sequence[str] = (), 
 
     Args:
         run: The run.
-        search: Regular expression; "": all.
+        search: Regular expression for titles and names; "": all.
         pinned: Titles of charts that come first.
         offset: Number of charts to skip.
 
@@ -130,8 +130,8 @@ def chart_list(run: RunReader, search: str = "", *, pinned: Sequence[str] = (), 
     """
     groups = run.once("chart groups", lambda: _groups(chart_names(run)))
     matches = _pattern(search)
-    found = [title for title, names in groups.items() if any(map(matches, names))] if search else [*groups]
-    first = [title for title in pinned if title in groups and (not search or any(map(matches, groups[title])))]
+    found = {title: None for title, names in groups.items() if not search or any(map(matches, (title, *names)))}
+    first = [title for title in pinned if title in found]
     chosen = set(first)
     order = [*first, *(title for title in found if title not in chosen)]
     shown = order[offset:offset + MOST_ROWS]

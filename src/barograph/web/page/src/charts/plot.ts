@@ -1,5 +1,5 @@
 import uPlot from "uplot";
-import { STEP_TICKS, TIME_TICKS, span, ticksIn, type Unit } from "./units";
+import { logTicks, STEP_TICKS, TIME_TICKS, span, ticksIn, type Unit } from "./units";
 import type { Span } from "./series";
 
 /** A uPlot that is made once, and given other data, ranges and marks without being made again. */
@@ -14,6 +14,7 @@ type Style = { width: number; height: number; logX: boolean; logY: boolean; time
 export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, now: Now, calls: Calls): uPlot {
   const css = getComputedStyle(document.documentElement);
   const ink = css.getPropertyValue("--faint"), grid = css.getPropertyValue("--line"), bad = css.getPropertyValue("--breaking");
+  const log: uPlot.Axis = { splits: (_plot, _axis, low, high) => logTicks(low, high), filter: fewOf };
   const axis: uPlot.Axis = { stroke: ink, grid: { stroke: grid, width: 1 }, font: "11px system-ui, sans-serif" };
   const plot = new uPlot({
     width: style.width, height: style.height, padding: [8, 12, 0, 0],
@@ -23,8 +24,8 @@ export function plotIn(box: HTMLElement, style: Style, data: uPlot.AlignedData, 
     },
     axes: [
       { ...axis, ticks: { stroke: grid, width: 1, size: 4 }, size: 26, space: 60, ...(style.time ? { incrs: TIME_TICKS } : style.steps && !style.logX ? { incrs: STEP_TICKS } : {}),
-        values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "", style.logX)), ...(style.logX ? { filter: fewOf } : {}) },
-      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY) },
+        values: (_, ticks) => (style.time ? ticks.map((tick) => (tick === null ? "" : span(tick))) : ticksIn(ticks, "", style.logX)), ...(style.logX ? log : {}) },
+      { ...axis, ticks: { show: false }, size: 54, space: 28, values: (_, ticks) => ticksIn(ticks, style.unit, style.logY), ...(style.logY ? log : {}) },
     ],
     series: [{}, ...style.strokes.map(({ color, width, dash, points }): uPlot.Series => ({
       stroke: color, width, points: { show: Boolean(points), size: 4, fill: color }, spanGaps: false, ...(dash?.length ? { dash: [...dash] } : {}),

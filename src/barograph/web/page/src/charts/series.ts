@@ -67,15 +67,25 @@ export function tableOf(lines: readonly Line[], columns: number, place: (x: numb
 const numbers = (line: Line): (number | null)[] => line.values.map((value) => (typeof value === "number" ? value : null));
 
 /**
+ * Points that one value of each smoothed line is an average of: from one to a quarter of those of the longest line, and of
+ * the others those of the same part of the x axis, so that an evaluation loss is not smoothed over the whole training.
+ */
+export function windowsOf(lines: readonly Line[], smoothing: number): number[] {
+  const density = (line: Line) => line.count / (Number(line.span[1]) - Number(line.span[0]) || 1);
+  const longest = lines.reduce<Line | undefined>((found, line) => (found && found.count >= line.count ? found : line), undefined);
+  return lines.map((line) => (Math.max(1, longest!.count / 4) ** smoothing * density(line)) / density(longest!));
+}
+
+/**
  * Exponential average over about `window` points of the recorded line, from the means of its parts, so that it does not
- * change with the number of points that are drawn. Starts without bias; NaN is left out.
+ * change with the number of points that are drawn. Starts without bias; a part without numbers is a gap. Not smoothed with a window of one point.
  */
 export function smoothed(line: Line, window: number): [number[], (number | null)[]] {
   const at = line.mean_at ?? [], means = line.means ?? [], counts = line.mean_counts ?? [];
   let mean = 0, mass = 0;
   return [at, means.map((value, place) => {
-    if (value === null) return mass ? mean / mass : null;
-    const keep = Math.exp(-(counts[place] ?? 1) / window);
+    if (value === null) return null;
+    const keep = window > 1 ? Math.exp(-(counts[place] ?? 1) / window) : 0;
     mean = keep * mean + (1 - keep) * value;
     mass = keep * mass + (1 - keep);
     return mean / mass;

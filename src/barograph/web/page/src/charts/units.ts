@@ -43,6 +43,18 @@ export function ticksIn(ticks: readonly (number | null)[], unit: Unit, log = fal
   });
 }
 
+/** Ticks of a log axis: decades, of many every few; of up to three with what lies between them. Linear between -1 and 1 where there is a 0. */
+export function logTicks(low: number, high: number): number[] {
+  const negative = low < 0 ? decades(Math.max(0, -high), -low).map((tick) => -tick).reverse() : [];
+  return [...negative, ...(low <= 0 && high >= 0 ? [0] : []), ...(high > 0 ? decades(Math.max(0, low), high) : [])];
+}
+function decades(low: number, high: number): number[] {
+  const last = Math.floor(Math.log10(high)), first = low > 0 ? Math.floor(Math.log10(low)) : Math.min(0, last);
+  const every = Math.ceil((last - first) / 6), leads = last - first < 4 ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1];
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at).filter((power) => every < 2 || power % every === 0)
+    .flatMap((power) => leads.map((lead) => Number(`${lead}e${power}`))).filter((tick) => tick >= low && tick <= high);
+}
+
 const prefix = (size: number): [number, string] => (size >= 1e15 ? [1, ""] : size >= 1e9 ? [1e9, "G"] : size >= 1e6 ? [1e6, "M"] : size >= 1e4 ? [1e3, "k"] : [1, ""]);
 
 /** Distances between ticks of an axis of steps: whole, also where a chart has only one step. */
