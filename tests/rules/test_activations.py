@@ -211,6 +211,15 @@ def test_units_that_were_never_alive_before_negative_weights_speak_for_these_rat
     assert found.causes[0].remedy == f"Initialize the weights around 0, as {HE} does."
 
 
+def test_units_that_were_never_alive_after_weights_of_zero_speak_for_the_initialization() -> None:
+    records: dict[Key, Summary | float] = {
+        Key(Kind.OUTPUT, "act"): SOME, Key(Kind.WEIGHT, "act.kernel"): Summary(count=9, zeros=9, min=0.0, max=0.0)}
+    units = {Key(Kind.OUTPUT, "act"): relu_units(10, 0)}
+    views = [StepView.of(number, records, layers={Key(Kind.OUTPUT, "act"): "ReLU"}, units=units) for number in (0, 20)]
+
+    assert causes_of_death(*views) == ["constant-initialization"]
+
+
 def test_units_that_were_alive_before_negative_weights_do_not_speak_for_the_initialization() -> None:
     views = [stepping(number, dead, update=1e-3, bias=0.0, weight=-0.5)
              for number, dead in ((0, 0), (20, 10), (40, 10))]

@@ -233,6 +233,14 @@ def test_a_bias_that_starts_at_zero_does_not_make_its_layer_large() -> None:
     assert symptoms(first) == [[]]
 
 
+@pytest.mark.parametrize(("loss", "found"), [(2.3, []), (3.0, ["large"])])
+def test_beside_weights_that_start_at_zero_only_harmful_updates_are_large(loss: float, found: list[str]) -> None:
+    begin = step_of(0, weights={"a.weight": 0.1}, updates={"a.weight": 0.1}, gradients={"a.weight": 1.0}, loss=2.3)
+    second = step_of(1, weights={"a.weight": 0.2}, updates={"a.weight": 0.1}, gradients={"a.weight": 1.0}, loss=loss)
+
+    assert symptoms(begin, second, step_of(2, loss=loss)) == [[], found, []]
+
+
 def test_a_step_without_finite_updates_is_not_judged() -> None:
     nan = StepView.of(0, {Key(Kind.UPDATE, "a"): Summary(count=4, nan=1), Key(Kind.WEIGHT, "a"): summary(1.0)})
     skipped = step_of(Step(0, 0, skipped=True), weights={"a.weight": 1.0}, updates={"a.weight": 9.0})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from barograph.judging.judge import Judge
 from barograph.model.cause import Cause
 from barograph.model.clock import SystemClock
-from barograph.model.facts import Fact
+from barograph.model.facts import Fact, fact
 from barograph.model.finding import FindingState, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
@@ -159,6 +159,14 @@ def test_gradients_stand_still_all_of_them_or_none() -> None:
     assert symptoms(UnchangedTensor(), *steps(1.0))[-1] == []
 
 
+@pytest.mark.parametrize(("peak", "found"), [(1e9, []), (1e3, [""])])
+def test_a_loss_that_converged_to_the_last_bit_may_stand_still(peak: float, found: list[str]) -> None:
+    views = [step_of(0, losses={"total": summary(peak)}),
+             *(step_of(number, losses={"total": ONES}) for number in range(1, 6))]
+
+    assert symptoms(UnchangedTensor(), *views)[-1] == found
+
+
 def test_gradients_of_a_converged_model_may_stand_still() -> None:
     views = [step_of(0, gradients={"a": 1.0}), *(step_of(number, gradients={"a": 1e-4}) for number in range(1, 6))]
 
@@ -193,6 +201,15 @@ def test_a_weight_that_stays_although_it_has_a_gradient_is_in_no_optimizer() -> 
         'Of 2 parameters, "a" did not change over 10 recorded steps, from step 0 to 9, although gradients reach them.'
     )
     assert symptom.remedy.startswith("Pass them to an optimizer")
+
+
+def test_a_weight_that_stays_although_an_optimizer_holds_it_speaks_for_a_low_learning_rate() -> None:
+    held = StepView.of(0, {fact(Fact.OUTSIDE_OPTIMIZER): 0.0})
+
+    (symptom,) = said(FrozenParameter(), held, *frozen(10))[-1]
+
+    assert isinstance(symptom, Symptom)
+    assert [item.cause for item in symptom.causes] == [Cause.LEARNING_RATE_TOO_LOW]
 
 
 def test_a_weight_without_gradient_may_be_frozen_on_purpose() -> None:

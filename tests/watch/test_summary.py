@@ -196,6 +196,13 @@ barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; recordin
   run       file:///tmp/run"""
 
 
+def test_a_warning_does_not_repeat_what_was_not_seen() -> None:
+    text = closing_text(replace(CLEAN, findings=(DEAD,), unseen=("The writer process has ended.",),
+                                warnings=("the writer process has ended",)))
+
+    assert text.casefold().count("the writer process has ended") == 1
+
+
 def test_a_sick_run_takes_about_twelve_lines_whatever_happened() -> None:
     found = tuple(replace(
         FINDING, id=f"P108-{place}", code="P108", opened_step=place, message=f"{place} is wrong: it is.",

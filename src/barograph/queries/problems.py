@@ -332,10 +332,14 @@ def _title(group: _Group, lead: Finding) -> str:
 
 def _evidence(group: _Group, lead: Finding) -> tuple[str, ...]:
     title, cause = _title(group, lead), group.cause
-    lines = [message] if (message := beyond(title, tidy(lead.message))) else []
+    message = tidy(lead.message)
+    # The text of an error stays as it is, since users search for it.
+    error = cause is not None and cause.cause == Cause.SCRIPT_ERROR
+    rest = beyond(title, message) if not error else message if message != title else ""
+    lines = [rest] if rest else []
     if cause is not None and group.jump is None:
         why = tidy(next((item.why for item in lead.causes if item.cause == cause.cause and item.why), cause.why))
-        is_new = not says(f"{title} {tidy(lead.message)}", why)
+        is_new = not says(f"{title} {message}", why)
         in_words = cause_in_words(cause.cause)
         if cause.weight >= SURE:
             lines = [*([sentence(why)] if is_new else []), *lines]

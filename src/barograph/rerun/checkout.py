@@ -128,7 +128,8 @@ def _change(code: Code, folder: Path, diff: bytes, untracked: bytes) -> list[str
             _check_links(git)
             git.ask("apply", "--binary", "--whitespace=nowarn", "-", stdin=whole)
     except GitFailed as error:
-        raise CheckoutFailed(f"Cannot apply the uncommitted changes to commit {code.commit[:12]}: {error}.") from None
+        to = f" to commit {code.commit[:12]}" if code.commit else ""
+        raise CheckoutFailed(f"Cannot apply the uncommitted changes{to}: {error}.") from None
     except StoreDenied as error:
         raise CheckoutFailed(f"Cannot delete a file: {error}") from error
     if untracked:

@@ -26,7 +26,7 @@ from barograph.rules.once import once
 from barograph.rules.scale import LARGE_INPUT, is_normalised_before, mean_derivative, size_of_inputs
 from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
-from barograph.rules.words import HE, SCALE_INPUTS, XAVIER, lower_rate, number, percent, sentence
+from barograph.rules.words import BY_ACTIVATION, HE, SCALE_INPUTS, XAVIER, lower_rate, number, percent, sentence
 from barograph.runs.reading.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
@@ -239,6 +239,10 @@ def _why_dead(
     died = f"{percent(share)} of the units are dead"
     # Units that were alive once were not dead from the start.
     weight = None if alive is not None else _negative_weight_before(view, subject)
+    before = None if alive is not None else _summary_before(view, subject, "weight", "kernel")
+    if before is not None and before.zeros == before.finite:
+        return (Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9, f"{died}; all weights before them are 0",
+                          f"Initialize the weights at random ({BY_ACTIVATION}). Only biases may be 0."),)
     return ranked(
         Suspicion(Cause.DEAD_RELU, 0.9, f"{died}; the mean weight before them is {number(weight)}",
                   f"Initialize the weights around 0, as {HE} does.") if weight is not None else

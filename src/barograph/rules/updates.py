@@ -46,13 +46,12 @@ class WeightUpdateRatio(Rule):
       if the loss is still above that of predicting all classes equally, updates below `idle_threshold`. If the batch of
       an update that is too large exceeded all previous batches ten times, the rule suspects a bad sample. An update
       that is too large is doubtful if the loss rises by less than a quarter, unless the update is twice as large as the
-      weights.
+      weights, and not reported if all weights started at zero, since any update is large beside them.
     Why it matters: an update as large as the weights discards them, initialization included, and often kills units
       permanently. With updates that are too small, you pay for training that does not happen.
     What to do: change the learning rate by the factor in the finding; warm it up; clip gradients.
-    When it is wrong: losses summed over a few samples instead of averaged, which may look worse than chance; weights
-      that start at zero (the first update is as large as the weights by definition); long warm-ups from 0, if
-      `small_steps` evaluated steps fall within their first thousandth.
+    When it is wrong: losses summed over a few samples instead of averaged, which may look worse than chance; long
+      warm-ups from 0, if `small_steps` evaluated steps fall within their first thousandth.
     Tested on: silent on all 145 healthy trainings, with ratios between 9e-2 (first steps) and 7e-5 (end of a cosine
       schedule). Learning rates of 0.1 and 1 (Adam) and 20 (SGD) fire within the first six steps, 1e-6 (SGD) and 1e-8
       (Adam) after ten evaluated steps, 2e-5 (SGD with momentum, a network of two layers) at step 50 with five seeds.
@@ -142,6 +141,9 @@ class WeightUpdateRatio(Rule):
             return None
         # The weights that the optimizer changes, before the update if recorded.
         squares = before if before is not None else _squares_of(updates.layers, weights.layers)
+        # The first update of weights that begin at 0 equals them. Beside such weights, every update is large.
+        memory.setdefault("from_zero", not before.any() if before is not None else
+                          bool(np.allclose(updates.layers.l2, np.sqrt(squares), rtol=1e-12, atol=0.0)))
         layers = Ratios(updates.layers, squares, self.epsilon)
         ratio = updates.norm / (math.sqrt(float(squares.sum())) + self.epsilon)
         self._count_small(view, memory, ratio, rate or 0.0)
@@ -170,6 +172,9 @@ class WeightUpdateRatio(Rule):
             return  # the loss was non-finite before this update
         if large["loss"] is not None and found is not None and found[1] < large["loss"] - _HELPED * abs(large["loss"]):
             return
+        harmless = _did_little_harm(large, found and found[1])
+        if harmless and memory.get("from_zero"):
+            return
         loss = "" if found is None or large["loss"] is None else (
             f", and the loss changed from {number(large['loss'])} to {number(found[1])}"
             + (f" by step {view.step.number}" if view.step.number > large["step"] + 1 else ""))
@@ -183,7 +188,7 @@ class WeightUpdateRatio(Rule):
             evidence=self._evidence(large["step"], large["ratio"], self.large_threshold,
                                     [(value, key_from_text(text)) for text, value in large["worst"]]),
             subject="large", since=large["step"], causes=_too_large(large, factor, memory, odd),
-            severity=Severity.DOUBTFUL if _did_little_harm(large, found and found[1]) else None,
+            severity=Severity.DOUBTFUL if harmless else None,
         )
 
     def _small(

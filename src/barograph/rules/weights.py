@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from barograph.rules.columns import (
 )
 from barograph.rules.kept import keep, recall
 from barograph.rules.standstill import Runs, runs_of
-from barograph.rules.step_groups import Numbers
+from barograph.rules.step_groups import Flags, Numbers
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import lower_rate, names, number, sentence
 from barograph.runs.reading.view import StepView
@@ -48,9 +48,10 @@ class UnchangedTensor(Rule):
     What it sees: all moments (counts, extremes, sum, sum of squares, sum of magnitudes) of each tensor of the chosen
       `kinds`. A tensor is unchanged if its moments agree within `rtol` and `atol` over its last `num_steps` recorded
       steps. With the default of exact agreement, a changed tensor counts as unchanged only if all its sums agree to the
-      last bit. Tensors of zeros are ignored. Gradients count only if all of them are unchanged (a small one may repeat
-      by chance) and are at least a thousandth of their peak (otherwise training has converged). For boosted trees, an
-      unchanged loss shows that new trees do not split; runs with early stopping are not checked.
+      last bit. Tensors of zeros are ignored, and losses below a millionth of their peak, which have converged.
+      Gradients count only if all of them are unchanged (a small one may repeat by chance) and are at least a thousandth
+      of their peak (otherwise training has converged). For boosted trees, an unchanged loss shows that new trees do not
+      split; runs with early stopping are not checked.
     Why it matters: an exactly constant loss has reached a clamp or no longer depends on the model; identical gradients
       mean the same batch and the same weights every time. Trees that do not split cost time and memory and change no
       prediction.
@@ -109,10 +110,11 @@ class UnchangedTensor(Rule):
             known["steps"] = known.get("steps", 0) + 1
             waiting += known["steps"] < self.num_steps
             matters = kind not in GRADIENTS or _matters(table, memory)
+            converged = kind == Kind.LOSS.value and _converged(table, memory.setdefault("peaks", {}))
             if runs.longest < self.num_steps or not matters:
                 continue
             counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | table.whole)
-            unchanged = (runs.length >= self.num_steps) & counts
+            unchanged = (runs.length >= self.num_steps) & counts & ~np.asarray(converged)
             if kind in GRADIENTS and not (unchanged == counts).all():
                 continue
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
@@ -153,6 +155,14 @@ class UnchangedTensor(Rule):
         total = float(table.column("sum")[row])
         text = f"sum {total!r} in each of the last {self.num_steps} recorded steps"
         return Evidence(table.subjects[row].key, step, "sum", total, math.nan, text)
+
+
+def _converged(losses: Table, memory: dict[str, Any]) -> Flags:
+    """Return which losses are so far below their peak that rounding keeps them from changing."""
+    now = np.where(losses.whole, losses.l2, 0.0)
+    peak = np.maximum(recall(memory, losses.paths, peak=0.0)["peak"], now)
+    keep(memory, losses.paths, peak=peak)
+    return np.asarray(now < _ROUNDING * peak)
 
 
 def _matters(gradients: Table, memory: Memory) -> bool:
@@ -274,7 +284,7 @@ class FrozenParameter(Rule):
                     f"over {self.num_steps} recorded steps, from step {since} to {step}, {why}.",
             remedy=remedy, subject=subject, since=since,
             causes=_why_frozen(subject, facts, _narrow_format(pairs, rows), silent_layer(view),
-                               bool((weights.l2[rows] == 0).any()),
+                               any(weights.l2[row] == 0 and not weights.paths[row].endswith("bias") for row in rows),
                                f"{names([weights.paths[row] for row in rows])} never changed"
                                if stopped is None or subject == "not moved" else
                                f"{names([weights.paths[row] for row in rows])} changed until step {since}", stopped,
@@ -330,6 +340,7 @@ def is_norm_on_purpose(facts: dict[str, float], memory: Memory) -> bool:
 
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
 _DECAYED = 1e-3
+_ROUNDING = 1e-6
 _FAINT_SHARE = 1e-3
 """A gradient below this share of the peak may be lost to rounding, or be noise around zero, as before a batch
 normalization or at the end of training, so it need not change its weight."""
@@ -378,8 +389,12 @@ def _why_frozen(
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
     if subject == "not moved":
         lost = f"{why}: updates are below the precision of {narrow}"
-        if narrow and facts.get(Fact.OUTSIDE_OPTIMIZER) == 0 and not foreign:
-            return ranked(Suspicion(Cause.FP16_UNDERFLOW, 0.8, lost))
+        if facts.get(Fact.OUTSIDE_OPTIMIZER) == 0 and not foreign:
+            return ranked(
+                Suspicion(Cause.FP16_UNDERFLOW, 0.8, lost) if narrow else
+                Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.6, f"{why} despite a gradient, although an optimizer holds "
+                          "it", "Raise the learning rate of their group: it is 0, or so low that rounding removes its "
+                          "updates."))
         return ranked(
             Suspicion(Cause.FP16_UNDERFLOW, 0.6, lost) if narrow else None,
             Suspicion(Cause.STALE_OPTIMIZER, 0.9, f"{why}, and the optimizer holds {foreign:.0f} parameters of no "
@@ -401,9 +416,9 @@ def _why_frozen(
                   f"{why}; the graph of the loss does not reach {unreached:.0f} parameters" if unreached else
                   f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and all outputs of {silent} are zero or negative",
-                  "Initialize biases to 0, or use LeakyReLU.") if silent
+                  "Initialize biases to 0, or use LeakyReLU.") if silent and not at_zero
         else Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
-        Suspicion(Cause.CONSTANT_INITIALIZATION, 0.5 if at_zero and not silent else 0.1,
+        Suspicion(Cause.CONSTANT_INITIALIZATION, 0.7 if at_zero and silent else 0.5 if at_zero else 0.1,
                   f"{why}, and one of these weights is all zeros" if at_zero else
                   f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.FROZEN_PARAMETER, 0.2, f"{why}; {about(facts, Fact.FROZEN)['']:.0f} parameters are frozen")

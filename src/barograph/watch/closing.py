@@ -169,8 +169,10 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
         may_judge = any(item.last is None or item.steps for item in summary.workers)
         if may_judge and (line := not_evaluated_line(summary.not_evaluated)):
             entries.append(("rules", f"{line} {_RULES}"))
-    # The last one contains the result.
-    entries += _with_more("warning", summary.warnings[::-1], most=1)
+    # The last one contains the result. What was not seen has a line already.
+    said = {text.rstrip(".").casefold() for text in summary.unseen}
+    entries += _with_more("warning", [text for text in summary.warnings[::-1]
+                                      if text.rstrip(".").casefold() not in said], most=1)
     if command:
         entries.append(("command", command))
     if summary.go_on_from is not None:

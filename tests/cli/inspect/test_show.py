@@ -143,6 +143,16 @@ def test_on_a_terminal_the_screen_is_folded_and_counts_its_lines() -> None:
     assert any(line.startswith("  and ") and "more problems" in line for line in lines)
 
 
+@pytest.mark.parametrize(("verdict", "lines"), [
+    ("This run has not been watched.", ["  not seen  A part is lost. (and 1 more)"]),
+    ("No problems found. A part is lost. (and 1 more)", ["  not seen  Another too."]),
+])
+def test_what_was_not_seen_is_shown_once_whatever_the_verdict(verdict: str, lines: list[str]) -> None:
+    shown = screen(120, verdict=verdict, unseen=["A part is lost.", "Another too."])
+
+    assert [line for line in shown if "not seen" in line] == lines
+
+
 def test_the_worst_problem_is_whole_though_the_screen_is_full() -> None:
     cause = Suspicion("my-own", 0.9, "because " * 100, "mend it " * 100)
 

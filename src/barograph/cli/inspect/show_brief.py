@@ -47,7 +47,8 @@ def print_brief(
     # Users copy paths, so they are not wrapped.
     before = [head, *(line for name, text in facts for line in _entry(name, text, None if name == "place" else width)),
               Text()]
-    after = [*(_lines(hint, width) if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
+    after = [*(_lines(hint, width) if hint else []),
+             *_not_checked(unseen, unjudged, width, "" if problems else verdict),
              *_numbers(numbers, width, place), *_layers(layers, width), _more(place)]
     room = MOST_LINES - len(before) - len(after)
     typed = shlex.quote(place)
@@ -57,12 +58,11 @@ def print_brief(
         printer.console.print(line, soft_wrap=True)
 
 
-def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
-    # The number of steps with tensors stands above. For a run without problems, the verdict has the first of the rest.
-    unseen = [text for text in unseen if not text.startswith(OF_TENSORS)]
-    texts = list(unseen if sick else unseen[1:])[:1]
-    lines = _entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
-                   width) if texts else []
+def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, verdict: str) -> list[Text]:
+    # The number of steps with tensors stands above, and the verdict may have the first of the rest.
+    texts = [text for text in unseen if not text.startswith(OF_TENSORS) and text not in verdict]
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    lines = _entry("not seen", f"{texts[0]}{more}", width) if texts else []
     return [*lines, *(_entry("rules", unjudged, width) if unjudged else [])]
 
 
