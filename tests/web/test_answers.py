@@ -12,7 +12,8 @@ from barograph.web.answers import encoded
 
 @pytest.mark.parametrize(("data", "read"), [
     ({"é": [1, 0.1, True, None]}, {"é": [1, 0.1, True, None]}),
-    ((float("nan"), float("inf")), [None, None]),
+    ((float("nan"), 1.0), [None, 1.0]),
+    ({"file": "a\udcff", "loss": float("nan")}, {"file": "a?", "loss": None}),
     ({"file": "a\udcff"}, {"file": "a?"}),
     ([2**64], [2**64]),
     ({1: "step"}, {"1": "step"}),

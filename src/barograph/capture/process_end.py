@@ -39,7 +39,6 @@ class ProcessEnd:
         self._finalizer: Any = None
         self._forks_heard = False
         self._processes_heard = False
-        self._is_interrupted = False
 
     def watch(self) -> None:
         """Install the hooks."""
@@ -83,7 +82,6 @@ class ProcessEnd:
         current = self._current()
         if current is not None and not _is_interactive():
             current.failed(kind, error)
-            self._is_interrupted = kind is KeyboardInterrupt
         if issubclass(kind, TrainingStopped) and not _is_interactive():
             _last_words(f"Barograph stopped this training: {error}")
             # An exception from a hook replaces the original one at exit, and the script's exit handlers still run.
@@ -107,7 +105,7 @@ class ProcessEnd:
             if error is not None and not _is_interactive():
                 current.failed(type(error), error)
             current.close()
-            if self._is_interrupted:
+            if type(error) is KeyboardInterrupt and not _is_interactive():
                 _end_by_sigint()
 
 

@@ -195,27 +195,37 @@ def beyond(title: str, message: str) -> str:
         'No step for 33 minutes.'
         >>> beyond("The loss is 0", "The loss is 0."), beyond("Weights are zero", "The weight is zero: a, b.")
         ('', 'The weight is zero: a, b.')
+        >>> beyond("Memory (p0: worker) keeps growing", "Memory (p0: worker) keeps growing: by 3 MB a step.")
+        'By 3 MB a step.'
     """
     if says(title, message):
         return ""
-    clause, _, rest = message.partition(": ")
-    if not rest or not says(title, clause):
+    clause = _CLAUSE.match(message)[0]  # type: ignore[index]  # it matches any text
+    rest = message.removeprefix(f"{clause}: ")
+    if rest == message or not says(title, clause):
         return message
     return rest[0].upper() + rest[1:] if rest.split()[0].isalpha() else rest
 
 
 def says(said: str, text: str) -> bool:
-    """Return whether a text repeats what was said: it has no other number, and few other words.
+    """Return whether a text repeats what was said: no other number or name in quotes, no "not", few other words.
 
     Example:
         >>> says("2 NaN of 100 values in the batch of step 7.", "2 NaN values in the batch")
         True
         >>> says("All units are dead.", "All 8 units are dead"), says("The loss is 0.", "The learning rate is 0")
         (False, False)
+        >>> says('Outputs of "encoder" are almost identical', 'outputs of "decoder" are almost identical')
+        False
     """
     words = _words(text)
     others = words - _words(said)
-    return len(others) <= _OTHER_WORDS * len(words) and not any(re.search(r"\d", word) for word in others)
+    matters = "not" in others or any(re.search(r"\d", word) for word in others) or _quoted(text) - _quoted(said)
+    return len(others) <= _OTHER_WORDS * len(words) and not matters
+
+
+def _quoted(text: str) -> set[str]:
+    return set(re.findall(r'"([^"]+)"', text))
 
 
 def _words(text: str) -> set[str]:

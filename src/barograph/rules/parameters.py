@@ -16,7 +16,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
 from barograph.rules.suspects import remember_facts
 from barograph.rules.weights import is_norm_on_purpose, remember_norms
-from barograph.rules.words import names, sentence
+from barograph.rules.words import joined, names, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -100,9 +100,11 @@ class ParametersAndOptimizer(Rule):
             return []
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
-                + (f", and {int(outside)} of the trained model are in no optimizer{which}" if outside
-                   else ", and they get no gradient"))
+        trained = _counted(outside, "parameter of the trained model is in no optimizer",
+                           "parameters of the trained model are in no optimizer")
+        description = (f"the optimizer holds {_counted(foreign, 'parameter', 'parameters')} of no model that was called"
+                       + (f", and {trained}{which}" if outside
+                          else f", which {'gets' if foreign == 1 else 'get'} no gradient"))
         return [Symptom(
             message=f"{sentence(description)}.",
             remedy="Create the optimizer after the last change to the model (model.to(device), a new head, a "
@@ -139,12 +141,11 @@ class ParametersAndOptimizer(Rule):
         unregistered = values.get(Fact.UNREGISTERED, 0.0)
         if not unregistered:
             return
-        shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
-        description = (
-            _counted(unregistered, "parameter gets a gradient that no optimizer uses, and no model lists it",
-                     "parameters get a gradient that no optimizer uses, and no model lists them")
-            + (f", of shape {names(shapes)}" if shapes else "")
-        )
+        shapes = sorted(map(str, facts_about(view, Fact.UNREGISTERED)))
+        of_shape = f" of shape {joined([*shapes[:3], *(['others'] if len(shapes) > 3 else [])])}" if shapes else ""
+        description = _counted(
+            unregistered, f"parameter{of_shape} gets a gradient, but no model lists it and no optimizer uses it",
+            f"parameters{of_shape} get a gradient, but no model lists them and no optimizer uses them")
         half = unregistered >= parameters
         yield Symptom(
             message=f"{description}: {'it never changes' if unregistered == 1 else 'they never change'}.",
@@ -207,7 +208,8 @@ class ParametersAndOptimizer(Rule):
             )
         elif self.unused and ran and paths and not set(paths) & set(ran):
             yield Symptom(
-                message=f"{int(unreached)} parameters belong to modules that did not run ({names(paths)}).",
+                message=f"{_counted(unreached, 'parameter belongs', 'parameters belong')} to modules that did not run "
+                        f"({names(paths)}).",
                 remedy="Call these modules in forward, or remove them from the model.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="unused", severity=Severity.NOTE,

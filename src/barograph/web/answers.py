@@ -53,12 +53,12 @@ def cell(value: object) -> Any:
 
 
 def encoded(data: Any) -> bytes:
-    """Return data as strict JSON; NaN and infinity become null."""
+    """Return data as strict JSON; NaN becomes null."""
     try:
         return orjson.dumps(data)
     except TypeError:
         # It does not take lone surrogates, as in names of files, nor integers of more than 64 bits.
-        text = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(plain(data), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
         return text.encode("utf-8", "replace")
 
 
