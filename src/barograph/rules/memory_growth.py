@@ -14,7 +14,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.windows import GPU_NEED, IN_USE_BYTES, gpus_in, machine_key, samples_of
-from barograph.rules.words import number
+from barograph.rules.words import lapse, number
 from barograph.runs.reading.view import StepView
 
 _KEPT = 12
@@ -147,10 +147,10 @@ class GPUMemoryIncrease(_MemoryGrowth):
                 yield gpu, figures[f"gpu_memory[{gpu}]"], 100.0
 
     def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
-        text = f"from {number(grown.before)}% to {number(grown.now)}% in {number(grown.secs / _MINUTE)} minutes"
+        text = f"from {number(grown.before)}% to {number(grown.now)}% in {lapse(grown.secs)}"
         return Symptom(
             message=f"GPU {name} memory in use keeps growing: {text}. It will be full in about "
-                    f"{number(minutes)} minutes.",
+                    f"{lapse(minutes * _MINUTE)}.",
             remedy="Do not keep tensors with their graph across steps: sum loss.item() instead of loss, append "
                    "output.detach().cpu() instead of output.",
             evidence=(Evidence(machine_key(f"gpu_memory[{name}]"), step, "mean", grown.now,
@@ -193,10 +193,10 @@ class HostMemoryLeak(_MemoryGrowth):
             yield "process_memory", figures["process_memory"], figures["memory_total"] - others
 
     def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
-        text = f"from {_gibibytes(grown.before)} to {_gibibytes(grown.now)} in {number(grown.secs / _MINUTE)} minutes"
+        text = f"from {_gibibytes(grown.before)} to {_gibibytes(grown.now)} in {lapse(grown.secs)}"
         return Symptom(
             message=f"Memory of the training process ({worker}) keeps growing: {text}. The machine's memory will be "
-                    f"full in about {number(minutes)} minutes.",
+                    f"full in about {lapse(minutes * _MINUTE)}.",
             remedy="Sum loss.item() instead of loss, and close figures; with DataLoader workers, keep the data set in "
                    "arrays instead of Python lists.",
             evidence=(Evidence(machine_key(name), step, "mean", grown.now, grown.before + self.increase / 100 * full,

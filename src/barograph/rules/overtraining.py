@@ -95,9 +95,9 @@ class Overtraining(Rule):
     ) -> Symptom:
         step = max(best["training"]["step"], best["validation"]["step"])
         return Symptom(
-            message=f"No improvement since step {step}: the training loss not for {idle['training']} "
-                    f"evaluations (best {number(best['training']['value'])}), the validation loss not for "
-                    f"{idle['validation']} (best {number(best['validation']['value'])}).",
+            message=f"No improvement since step {step}: in {idle['training']} evaluations of the training loss (best "
+                    f"{number(best['training']['value'])}) and {idle['validation']} of the validation loss (best "
+                    f"{number(best['validation']['value'])}).",
             remedy=f"Stop at about step {step} next time (early stopping), or decay the learning rate there.",
             evidence=(Evidence(Key(Kind.LOSS, path), view.step.number, "wasted_share", wasted, self.wasted_share,
                                f"{percent(wasted)} of all steps gained nothing"),),

@@ -11,7 +11,7 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.words import number
+from barograph.rules.words import lapse
 from barograph.runs.reading.view import StepView
 
 _WAITING = Key(Kind.VITAL, "waiting_secs")
@@ -54,7 +54,7 @@ class MaxInitializationTime(Rule):
             return
         if waited < self.threshold * _MINUTE:
             return
-        text = f"{number(waited / _MINUTE)} minutes without a step"
+        text = f"{lapse(waited)} without a step"
         yield Symptom(
             message=f"Training has not started: {text} since the start of the run.",
             remedy="Check what the script is doing (py-spy dump --pid PID), and that all workers started.",

@@ -42,6 +42,18 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
+def lapse(secs: float) -> str:
+    """Return a time span in words.
+
+    Example:
+        >>> lapse(25.2), lapse(130.0), lapse(9000.0)
+        ('25 seconds', '2 minutes', '2.5 hours')
+    """
+    if secs < 120:
+        return f"{secs:.0f} seconds"
+    return f"{secs / 60:.0f} minutes" if secs < 7200 else f"{number(secs / 3600)} hours"
+
+
 def names(paths: Sequence[str], *, at_most: int = 3) -> str:
     """Return the first few paths, quoted, and how many more there are.
 
