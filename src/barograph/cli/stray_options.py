@@ -15,9 +15,9 @@ from barograph.errors import UnknownName, closest
 
 OTHER_NAMES = {
     "--trials": "--jobs", "--n-trials": "--jobs", "--num-trials": "--jobs", "--max-trials": "--jobs",
-    "--n-jobs": "--parallel", "--workers": "--parallel", "--max-concurrent": "--parallel", "--timeout": "--max-time",
+    "--n-jobs": "--parallel", "--max-concurrent": "--parallel",
 }
-"""Names that other tuners use, to ours."""
+"""Names that other tuners use, to ours; none that scripts often have, such as --workers and --timeout."""
 _ALIKE = 0.85  # --set and --met are 0.8
 _LEAST = len("--tag")  # too much is one letter away from --to
 _LEAST_WRONG = len("--name")  # too many words are one wrong letter away from --set
