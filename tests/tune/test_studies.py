@@ -130,6 +130,9 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     ({"minimise": "loss"}, '"minimise" is not an option of a study. Did you mean "minimize"?'),
     ({"jobs": 4}, '"jobs" is not an option of a study. Did you mean "trials"?'),
     ({"n_trials": 4}, '"n_trials" is not an option of a study. Did you mean "trials"?'),
+    ({"jobs": "4"}, '"jobs" is not an option of a study. Did you mean "trials"?'),
+    ({"vary": ["x=1,2"]}, '"vary" is not an option of a study. Did you mean "space"?'),
+    ({"metric": "loss=(x)"}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"metric": {"loss": "(x)"}}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"refit": True}, "a script decides itself which rows it trains on"),
 ])

@@ -133,11 +133,11 @@ def tune_job(
     """
     home, constraints = home or JobsHome(), tuple(constraints)
     check_positive("trials", trials)
-    given, _ = split_entries(options)
     known = {*OPTIONS, *_ARGUMENTS.values()} - _ARGUMENTS.keys()
     for wrong in options.keys() - known:
         meant = f'Did you mean "{_ARGUMENTS[wrong]}"?' if wrong in _ARGUMENTS else nearest(wrong, known)
         raise UnknownName(f'"{wrong}" is not an option of a study. {meant}')
+    given, _ = split_entries(options)
     given |= {"vary": space, "constraint": constraints, "metric": patterns, "name": name, "jobs": trials,
               "parallel": parallel, **({"value": value} if value else {})}
     given, spec = autotuned(given, job.spec) if job.spec.algorithm else (given, job.spec)
