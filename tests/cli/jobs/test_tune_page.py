@@ -64,18 +64,30 @@ def test_a_study_that_ends_by_an_error_says_how_to_continue(
     assert "to continue the study:  barograph tune resume digits" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "message"), [
-    ("digits-1a2b", "digits-1a2b is a study. To show it:  barograph tune show digits-1a2b"),
-    ("lsit", 'There is no subcommand "lsit". Did you mean "list"?'),
+@pytest.mark.parametrize(("words", "message"), [
+    (["digits-1a2b"], "digits-1a2b is a study. To show it:  barograph tune show digits-1a2b"),
+    (["digits-1a2b", "--json"], "digits-1a2b is a study. To show it:  barograph tune show digits-1a2b"),
+    (["lsit"], 'There is no subcommand "lsit". Did you mean "list"?'),
+    (["shwo", "digits-1a2b"], 'There is no subcommand "shwo". Did you mean "show"?'),
 ])
-def test_one_word_that_cannot_be_tuned_is_a_study_or_a_misspelled_command(
-    word: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_word_that_cannot_be_tuned_is_a_study_or_a_misspelled_command(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
     StudyHome(JobsHome()).add("digits-1a2b", str(tmp_path / "study"))
     with pytest.raises(UnknownName) as error:
-        get_command(GROUP).make_context("tune", [word])
+        get_command(GROUP).make_context("tune", words)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("words", [["trainit"], ["env"], ["env", "FAST=1"], ["train", "--vary", "x=0..1"]])
+def test_a_file_a_program_and_a_program_of_another_machine_can_be_tuned(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trainit").write_text("#!/bin/sh")
+    assert get_command(GROUP).make_context("tune", words).args[:1] == words[:1]
 
 
 def test_a_reason_of_several_lines_takes_one_line_of_the_table(
