@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from barograph.experiments.verdict import Outcome, interval, verdict
+from barograph.experiments.verdict import Outcome, interval, varies, verdict
 from barograph.tune.spec import Objective
 
 
@@ -64,15 +64,17 @@ def judged(
     if found.outcome is Outcome.ACCEPTED:
         text = f"trial {first.trial} is better than trial {second.trial}: {by}"
     else:
+        why = _why_not(first, second)
         text = (f"trial {first.trial} is not significantly better than trial {second.trial}"
-                f"{f' ({by})' if low < high else ''}. {_why_not(first, second) or found.reason}")
+                f"{f' ({by})' if low < high and not why else ''}. {why or found.reason}")
     return Confirmation(tuple(repeated), text)
 
 
 def _why_not(first: Repeated, second: Repeated) -> str:
     """Return why repetitions cannot tell two trials apart, if other seeds would not help; "" if they would."""
-    if all(len(one.values) > 1 and len(set(one.values)) == 1 for one in (first, second)):
-        return "The seed changes nothing: the training is deterministic, or the script ignores --seed."
+    if all(len(one.values) > 1 and not varies(one.values) for one in (first, second)):
+        return ("All repetitions of each trial gave the same value: the seed changes nothing, or the metric is too "
+                "coarse.")
     return " ".join(f"{len(one.failed)} of {len(one.failed) + len(one.values)} repetitions of trial {one.trial} failed."
                     for one in (first, second) if one.failed and len(one.values) < 2)
 
