@@ -57,6 +57,10 @@ def judged(
     repeated = [Repeated(number, tuple(found), *interval(found), tuple((failed or {}).get(number, ())))
                 for number, found in values.items()]
     repeated.sort(key=lambda one: objective.loss(fmean(one.values)) if one.values else math.inf)
+    if all(not one.values for one in repeated):
+        reasons = [reason.partition("\n")[0] for one in repeated for reason in one.failed]
+        return Confirmation(tuple(repeated), "no repetition gave a value" + "".join(
+            f". The first one: {reason}" for reason in reasons[:1]))
     first, second = repeated[:2]
     found = verdict(first.values, second.values, greater_is_better=objective.maximize)
     low, high = (found.low, found.high) if objective.maximize else (-found.high, -found.low)

@@ -87,7 +87,7 @@ def train_more(study: Study, plan: TrialPlan, home: JobsHome, *, say: Callable[[
         ClusterUnavailable: The cluster is unreachable; the next call continues.
         StoreError: The store of the study rejects an event, or a store is unreachable; the next call continues.
     """
-    if not study.was_stopped and plan.confirm and study.confirmation is None and (
+    if not study.was_stopped and plan.confirm and not study.was_repeated and (
             found := confirm(study, plan, home, say=say)):
         study.confirm(found)
     if study.was_stopped or not plan.refit or study.refitted is not None or best_of(study) is None:

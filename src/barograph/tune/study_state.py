@@ -116,6 +116,11 @@ class StudyState:
         return self._confirmation
 
     @property
+    def was_repeated(self) -> bool:
+        """Whether a repetition of the best trials gave a value. If all failed, `confirmation` has the reasons."""
+        return self._confirmation is not None and any(one.values for one in self._confirmation.repeated)
+
+    @property
     def refitted(self) -> Refitted | None:
         """The model of the best trial, trained on all rows; None if it was not, or another trial is better now."""
         return self._refitted if self._refitted and self._is_best(self._refitted.trial) else None

@@ -130,7 +130,7 @@ def test_what_an_interrupted_study_has_not_done_yet_is_shown(
 ) -> None:
     def shown() -> str:
         show_named(place, as_json=False)
-        return next((line for line in capsys.readouterr().out.splitlines() if "If it was interrupted" in line), "")
+        return next((line for line in capsys.readouterr().out.splitlines() if "tune resume" in line), "")
 
     plan, place = TrialPlan("digits", JobSpec(("train.py",)), tmp_path.as_uri(), confirm=3), str(tmp_path / "digits")
     how = f" If it was interrupted:  barograph tune resume {place}"
@@ -139,6 +139,8 @@ def test_what_an_interrupted_study_has_not_done_yet_is_shown(
     while trial := study.ask(job=plan.job_names):
         study.tell(trial, 1.0)
     assert shown() == f"Not done yet: repetitions of trials 0 and 1.{how}"
+    study.confirm(judged(study.objective, {0: [], 1: []}, {0: ["no --seed"], 1: ["no --seed"]}))
+    assert shown() == f"Not done yet: repetitions of trials 0 and 1. Once the failure is fixed:  {how.split('  ')[1]}"
     study.confirm(judged(study.objective, {0: [1.0], 1: [1.0]}))
     assert shown() == ""
 

@@ -96,7 +96,7 @@ def show_named(name: str, *, as_json: bool) -> None:
     plan = plan_of(study)
     _print_end(study, plan, printer, name=name)
     if plan and (left := _left(study, plan)):
-        printer.line(f"{left} If it was interrupted:  barograph tune resume {name}")
+        printer.line(f"{left}:  barograph tune resume {name}")
     for sentence in study.about():
         printer.line(sentence)
 
@@ -198,11 +198,13 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
 
 
 def _left(study: Study, plan: TrialPlan) -> str:
-    """Return what a study has not done yet; "" if it has ended."""
+    """Return what a study has not done yet, and when to resume it; "" if it has ended."""
     if study.running or not study.over:
-        return "The study has not ended."
-    left = due(study, plan)
-    return f"Not done yet: {joined(left)}." if left else ""
+        return "The study has not ended. If it was interrupted"
+    if not (left := due(study, plan)):
+        return ""
+    has_failed = study.confirmation is not None and not study.was_repeated
+    return f"Not done yet: {joined(left)}. {'Once the failure is fixed' if has_failed else 'If it was interrupted'}"
 
 
 def _say_how_to_continue(name: str) -> None:
