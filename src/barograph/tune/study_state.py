@@ -67,6 +67,12 @@ class StudyState:
         return self.spec.objectives[0]
 
     @property
+    def limit(self) -> int | None:
+        """Number of trials at which it ends, those included that do not count; None: no limit."""
+        most = self.spec.completion.trials
+        return None if most is None else most + sum(trial.excused for trial in self.trials)
+
+    @property
     def secs(self) -> float:
         """Time that processes have spent on the study, by a monotonic clock."""
         return self._secs + self._clock.monotonic() - self._mark

@@ -80,7 +80,7 @@ def resume_named(
         hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
         _say(f"no more trials: {study.over}.{hint}")
     else:
-        ended, most = sum(trial.state.is_over for trial in study.trials), study.spec.completion.trials
+        ended, most = sum(trial.state.is_over for trial in study.trials), study.limit
         of_all = f"{ended} of {count(most, 'trial')}" if most else count(ended, "trial")
         _say(f"continuing study {plan.name}: {of_all} ended")
     _follow(study, plan, home, as_json=as_json)
@@ -264,7 +264,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
         elif cause != study.over:  # which has been printed
             printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         if cause and plan and study.over:
-            printer.entries(_entries_after_failures(study, plan, name or plan.name))
+            printer.entries(_entries_after_failures(study, name or plan.name))
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
@@ -291,13 +291,12 @@ def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, 
     ]
 
 
-def _entries_after_failures(study: Study, plan: TrialPlan, name: str) -> list[tuple[str, Cell]]:
-    limit, jobs = study.spec.completion.trials, JobsHome()
-    more = f" --jobs {2 * limit}" if limit is not None and len(study.trials) >= limit else ""
+def _entries_after_failures(study: Study, name: str) -> list[tuple[str, Cell]]:
+    jobs = JobsHome()
     failed = next((trial.job for trial in reversed(study.trials) if adopted(jobs, trial.job)), "")
     return [
         *([("output", f"barograph logs {failed} prints that of the last trial")] if failed else []),
-        ("retry", f"barograph tune resume {name}{more}, once the script is fixed; other options need another study"),
+        ("retry", f"barograph tune resume {name}, once the script is fixed; other options need another study"),
     ]
 
 
