@@ -14,7 +14,7 @@ from barograph.jobs.job import Job
 from barograph.jobs.spec import JobSpec
 from barograph.tune.job_studies import tune_job
 from barograph.tune.space import Space
-from barograph.tune.studies import create_study, found_study
+from barograph.tune.studies import create_study, found_study, open_studies
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_plan import TrialPlan
@@ -106,6 +106,19 @@ def test_the_name_of_a_deleted_study_is_free(tmp_path: Path) -> None:
     created(tmp_path, JobSpec(("train.py",)))
     shutil.rmtree(tmp_path / "runs")
     assert created(tmp_path, JobSpec(("train.py",))).trials == []
+
+
+def test_a_deleted_study_is_not_listed_but_one_that_cannot_be_reached_is(tmp_path: Path) -> None:
+    created(tmp_path, JobSpec(("train.py",)))
+    shutil.rmtree(tmp_path / "runs" / "studies" / "study")
+    assert list(open_studies(JobsHome(tmp_path / "home"))) == []
+    shutil.rmtree(tmp_path / "runs")
+    assert [name for name, _ in open_studies(JobsHome(tmp_path / "home"))] == ["study"]
+
+
+def test_a_study_that_was_deleted_from_a_bucket_is_not_listed(tmp_path: Path) -> None:
+    StudyHome(JobsHome(tmp_path)).add("far", "memory://deleted/studies/far")
+    assert list(open_studies(JobsHome(tmp_path))) == []
 
 
 def test_a_refused_study_leaves_no_name(tmp_path: Path) -> None:
