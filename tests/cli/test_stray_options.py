@@ -80,6 +80,17 @@ def test_a_name_that_other_tuners_use_is_understood(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(("words", "hint"), [
+    (["resume", "digits", "--trials", "8"], " Did you mean --jobs?"), (["resume", "digits", "--max"],
+     " Did you mean --max-time?"), (["show", "digits", "--jsno"], " Did you mean --json?"), (["list", "--far"], ""),
+])
+def test_the_other_commands_of_tune_suggest_options_alike(words: list[str], hint: str) -> None:
+    command = get_command(GROUP).commands[words[0]]  # type: ignore[attr-defined]
+    with pytest.raises(UnknownName) as error:
+        command.make_context(words[0], words[1:])
+    assert str(error.value) == f"There is no option {next(word for word in words if '--' in word)}.{hint}"
+
+
 def test_three_other_letters_are_no_slip(script: Path) -> None:
     assert stray_notes(["train.py", "--met"], ["--set"], "barograph run") == []
 

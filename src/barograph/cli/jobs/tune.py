@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from barograph.cli.jobs import submit
-from barograph.cli.stray_options import BesideScript
+from barograph.cli.stray_options import BesideScript, WithHints
 from barograph.errors import UnknownName, closest, nearest
 
 _NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
@@ -193,7 +193,7 @@ _StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="Name of the st
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@GROUP.command("resume")
+@GROUP.command("resume", cls=WithHints)
 def resume(
     study: _StudyName,
     jobs: Annotated[int | None, typer.Option(help="New number of trials.")] = None,
@@ -216,7 +216,7 @@ def resume(
     resume_named(study, jobs=jobs, parallel=parallel, max_time=max_time, as_json=as_json)
 
 
-@GROUP.command("show")
+@GROUP.command("show", cls=WithHints)
 def show(study: _StudyName, as_json: _Json = False) -> None:
     """Show the trials of a study and the best one.
 
@@ -231,7 +231,7 @@ def show(study: _StudyName, as_json: _Json = False) -> None:
     show_named(study, as_json=as_json)
 
 
-@GROUP.command("stop")
+@GROUP.command("stop", cls=WithHints)
 def stop(study: _StudyName, as_json: _Json = False) -> None:
     """Stop a study and its running trials.
 
@@ -244,7 +244,7 @@ def stop(study: _StudyName, as_json: _Json = False) -> None:
     stop_named(study, as_json=as_json)
 
 
-@GROUP.command("list")
+@GROUP.command("list", cls=WithHints)
 def list_(as_json: _Json = False) -> None:
     """List the studies of this machine, the newest first.
 
