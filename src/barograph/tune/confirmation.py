@@ -85,5 +85,9 @@ def _why_not(first: Repeated, second: Repeated) -> str:
 
 def confirmation_from_json(data: Mapping[str, Any]) -> Confirmation:
     """Return a confirmation from JSON data of its fields."""
-    return Confirmation(tuple(Repeated(**{**one, "values": tuple(one["values"]), "failed": tuple(one["failed"])})
-                              for one in data["repeated"]), str(data["sentence"]))
+    def number(value: float | None) -> float:
+        return math.nan if value is None else float(value)  # JSON has no NaN
+
+    return Confirmation(tuple(
+        Repeated(int(one["trial"]), tuple(map(number, one["values"])), number(one["mean"]), number(one["low"]),
+                 number(one["high"]), tuple(one["failed"])) for one in data["repeated"]), str(data["sentence"]))
