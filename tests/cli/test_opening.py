@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.tune.study import Study
+from barograph.tune.study_home import StudyHome
 
 Call = Callable[..., Any]
 
@@ -29,6 +31,19 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(call: Call, 
     wrong = copy.parent / "coyp"
 
     assert refused(call(command, wrong)) == f"No run at {wrong}: no such directory. Did you mean {copy}?"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_study_is_called_a_study(
+    call: Call, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    place = tmp_path / "studies" / "digits"
+    Study.create(place, {"x": [1, 2]}, strategy="grid")
+    StudyHome(JobsHome()).add("digits", str(place))
+    for typed in ("digits", place):
+        assert refused(call(command, typed)) == (
+            f"{typed} is a study, not a run. To show it:  barograph tune show {typed}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,7 +13,8 @@ from barograph.cli.main import parsed
 from barograph.cli.stray_options import stray_notes
 from barograph.errors import SettingsError, UnknownName
 
-OWN = ["--vary", "--name", "--max-time", "--stop-on-findings", "--checkpoint", "--experiment", "--tag", "--to"]
+OWN = ["--vary", "--name", "--max-time", "--parallel", "--stop-on-findings", "--checkpoint", "--experiment", "--tag",
+       "--to"]
 PARSES = 'parser.add_argument("--lr")\n'
 
 
@@ -64,7 +65,7 @@ def test_an_abbreviation_names_all_options_that_begin_so(script: Path, word: str
 
 
 @pytest.mark.parametrize(("word", "expected"), [
-    ("--trials", "--jobs"), ("--n_trials=40", "--jobs"), ("--n-jobs", "--parallel"), ("--timeout", "--max-time"),
+    ("--trials", "--jobs"), ("--n_trials=40", "--jobs"), ("--n-jobs", "--parallel"),
 ])
 def test_a_name_that_other_tuners_use_is_understood(
     script: Path, word: str, expected: str, capsys: pytest.CaptureFixture[str]
@@ -77,6 +78,17 @@ def test_a_name_that_other_tuners_use_is_understood(
     script.write_text(f'{PARSES}parser.add_argument("{name}")', encoding="utf-8")
     tune(["train.py", "--vary", "lr=0..1", word, "40"])
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("words", "hint"), [
+    (["resume", "digits", "--trials", "8"], " Did you mean --jobs?"), (["resume", "digits", "--max"],
+     " Did you mean --max-time?"), (["show", "digits", "--jsno"], " Did you mean --json?"), (["list", "--far"], ""),
+])
+def test_the_other_commands_of_tune_suggest_options_alike(words: list[str], hint: str) -> None:
+    command = get_command(GROUP).commands[words[0]]  # type: ignore[attr-defined]
+    with pytest.raises(UnknownName) as error:
+        command.make_context(words[0], words[1:])
+    assert str(error.value) == f"There is no option {next(word for word in words if '--' in word)}.{hint}"
 
 
 def test_three_other_letters_are_no_slip(script: Path) -> None:
@@ -118,6 +130,7 @@ def test_an_option_after_the_script_belongs_before_it(script: Path) -> None:
     (PARSES, ("torchrun", "--vray", "train.py")),
     (PARSES, ("python", "-m", "train", "--vray")),
     (PARSES, ("absent.py", "--vray")),
+    (f"from helper.options import parser\n{PARSES}", ("train.py", "--workers", "4", "--timeout", "60")),
 ])
 def test_what_may_be_an_option_of_the_script_is_not_noted(script: Path, text: str, words: tuple[str, ...]) -> None:
     script.write_text(text, encoding="utf-8")

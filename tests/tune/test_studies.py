@@ -14,7 +14,7 @@ from barograph.jobs.job import Job
 from barograph.jobs.spec import JobSpec
 from barograph.tune.job_studies import tune_job
 from barograph.tune.space import Space
-from barograph.tune.studies import create_study, found_study
+from barograph.tune.studies import create_study, found_study, open_studies
 from barograph.tune.study import Study
 from barograph.tune.study_home import StudyHome, check_study_name, new_study_name
 from barograph.tune.trial_plan import TrialPlan
@@ -108,6 +108,19 @@ def test_the_name_of_a_deleted_study_is_free(tmp_path: Path) -> None:
     assert created(tmp_path, JobSpec(("train.py",))).trials == []
 
 
+def test_a_deleted_study_is_not_listed_but_one_that_cannot_be_reached_is(tmp_path: Path) -> None:
+    created(tmp_path, JobSpec(("train.py",)))
+    shutil.rmtree(tmp_path / "runs" / "studies" / "study")
+    assert list(open_studies(JobsHome(tmp_path / "home"))) == []
+    shutil.rmtree(tmp_path / "runs")
+    assert [name for name, _ in open_studies(JobsHome(tmp_path / "home"))] == ["study"]
+
+
+def test_a_study_that_was_deleted_from_a_bucket_is_not_listed(tmp_path: Path) -> None:
+    StudyHome(JobsHome(tmp_path)).add("far", "memory://deleted/studies/far")
+    assert list(open_studies(JobsHome(tmp_path))) == []
+
+
 def test_a_refused_study_leaves_no_name(tmp_path: Path) -> None:
     with pytest.raises(TuneError):
         created(tmp_path, JobSpec(("train.py",)), strategy="best")
@@ -130,6 +143,9 @@ def test_a_job_that_cannot_run_takes_no_name(tmp_path: Path, monkeypatch: pytest
     ({"minimise": "loss"}, '"minimise" is not an option of a study. Did you mean "minimize"?'),
     ({"jobs": 4}, '"jobs" is not an option of a study. Did you mean "trials"?'),
     ({"n_trials": 4}, '"n_trials" is not an option of a study. Did you mean "trials"?'),
+    ({"jobs": "4"}, '"jobs" is not an option of a study. Did you mean "trials"?'),
+    ({"vary": ["x=1,2"]}, '"vary" is not an option of a study. Did you mean "space"?'),
+    ({"metric": "loss=(x)"}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"metric": {"loss": "(x)"}}, '"metric" is not an option of a study. Did you mean "patterns"?'),
     ({"refit": True}, "a script decides itself which rows it trains on"),
 ])

@@ -112,6 +112,20 @@ def test_a_resumed_study_may_have_more_trials(tmp_path: Path) -> None:
     assert Study.open(tmp_path).over == "it reached its limit of 3 trials"
 
 
+def test_a_resumed_study_does_not_count_the_trials_that_all_failed(tmp_path: Path) -> None:
+    space = {"x": list(range(20))}
+    study = Study.create(tmp_path, space, strategy="grid", trials=20)
+    while trial := study.ask():
+        study.tell(trial, failed="no such dataset")
+    study = Study.create(tmp_path, space, strategy="grid", trials=20, resume=True)
+    tried = set()
+    while trial := study.ask():
+        study.tell(trial, 1.0)
+        tried.add(trial.parameters["x"])
+    assert (len(tried), len(study.trials), study.limit) == (20, 25, 25)
+    assert study.over == "it reached its limit of 20 trials, not counting 5 that failed before it was resumed"
+
+
 def test_a_study_of_one_trial_is_over_after_it() -> None:
     assert told(Study.create(None, X, strategy="random", trials=1), 1.0).over == "it reached its limit of 1 trial"
 

@@ -48,6 +48,15 @@ def test_a_report_has_the_verdict_the_charts_and_all_trials() -> None:
     assert "<td>no data</td>" in page
 
 
+@pytest.mark.parametrize("values", [(), (1.0,)])
+def test_repetitions_without_an_interval_are_shown_with_their_failures(values: tuple[float, ...]) -> None:
+    study = filled()
+    study.confirm(judged(study.objective, {3: values, 2: ()}, {3: ["no memory"], 2: ["no memory"]}))
+    page = study_document(overview_of(study, "digits"), made_unix=0.0)
+    mean = "1" if values else ""
+    assert f'<td>{"1, " if values else ""}no memory</td><td class="number">{mean}</td>' in page
+
+
 def test_ten_finished_trials_have_importance() -> None:
     study = Study.create(None, {"lr": "1e-4..1:log"}, strategy="random", seed=1, minimize="loss", trials=10)
     for number in range(10):

@@ -287,7 +287,11 @@ def test_the_winner_is_only_confirmed_if_the_difference_is_no_noise() -> None:
     assert few.sentence.startswith("trial 2 is not significantly better than trial 4. One")
     assert unsure.repeated[0].trial == 2
     same = judged(LOSS, {4: [0.9, 0.9], 2: [0.5, 0.5]})
-    assert "The seed changes nothing: the training is deterministic, or the script ignores --seed." in same.sentence
+    assert same.sentence == (
+        "trial 2 is not significantly better than trial 4. All repetitions of each trial gave the same value: the seed "
+        "changes nothing, or the metric is too coarse.")
+    rounded = judged(SCORE, {4: [0.9, 0.9 + 1e-14], 2: [0.8, 0.8]})
+    assert rounded.sentence.endswith("changes nothing, or the metric is too coarse.")
     failed = judged(LOSS, {4: [0.9], 2: [0.5, 0.6]}, {4: ["no memory", "no memory"], 2: []})
     assert failed.sentence.endswith("better than trial 4. 2 of 3 repetitions of trial 4 failed.")
 

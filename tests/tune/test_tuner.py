@@ -48,6 +48,12 @@ def stored(spec: JobSpec, url: str) -> None:
     EventLog(store_from_url(url), EVENTS).append("submitted")
 
 
+def finished(url: str) -> None:
+    log = EventLog(store_from_url(url), EVENTS)
+    log.new()
+    log.append("over", phase="finished", reason="")
+
+
 class Desk:
     """A study of one trial at a time, and its tuners."""
 
@@ -216,16 +222,45 @@ def test_a_tuner_waits_for_the_store_of_its_study(desk: Desk) -> None:
     assert store.failures == 6
 
 
-def test_repetitions_that_are_all_refused_confirm_nothing(desk: Desk) -> None:
+def test_repetitions_that_are_all_refused_give_reasons_and_no_verdict(desk: Desk) -> None:
     two_trials(desk)
     queue = Queue(*[JobRefused("There is no train.py.")] * 4)
     said: list[str] = []
     found = confirm(desk.study, replace(desk.plan, confirm=2), desk.home, submit=queue, say=said.append,
                     ensure=lambda home: None)
-    assert found is None
+    assert found is not None
+    assert found.sentence == "no repetition gave a value. The first one: There is no train.py."
+    assert [one.failed for one in found.repeated] == [("There is no train.py.",) * 2] * 2
     assert said == ["repeating trials 0 and 1 with 2 other seeds",
                     *(f"trial {trial} with seed {seed}: There is no train.py." for seed in (1, 2) for trial in (0, 1)),
-                    "no repetition finished. Once this is fixed:  barograph tune resume study"]
+                    "no repetition gave a value. Once this is fixed:  barograph tune resume study"]
+
+
+def test_repetitions_that_finished_without_a_value_are_repeated(desk: Desk) -> None:
+    def finish(secs: float) -> None:
+        while queue.names:
+            names.append(queue.names.pop())
+            finished(plan.url_of(names[-1]))
+
+    two_trials(desk)
+    queue, names, plan = Queue(), list[str](), replace(desk.plan, confirm=2, parallel=4)
+    for _ in range(2):
+        found = confirm(desk.study, plan, desk.home, submit=queue, wait=finish, ensure=lambda home: None)
+        assert found is not None
+        desk.study.confirm(found)
+        assert not desk.study.was_repeated
+    first = ["study-000-s1", "study-000-s2", "study-001-s1", "study-001-s2"]
+    assert sorted(names) == sorted([*first, *(f"{name}.2" for name in first)])
+
+
+def test_the_last_attempt_of_a_repetition_is_stopped(desk: Desk) -> None:
+    two_trials(desk)
+    plan = replace(desk.plan, confirm=2)
+    for name in ("study-000-s1", "study-000-s1.2"):
+        Queue()(JobSpec(("train.py",), name=name), to=plan.url_of(name), home=desk.home)
+    finished(plan.url_of("study-000-s1"))
+    desk.study.spec = replace(desk.study.spec, details=plan.to_json())
+    assert stop_study(desk.study, desk.home, BY_USER)[1] == ["study-000-s1.2"]
 
 
 def two_trials(desk: Desk) -> None:

@@ -213,6 +213,18 @@ def test_a_new_value_of_a_running_trial_computes_nothing_else(root: Path, monkey
     assert second is not None
 
 
+def test_the_list_leaves_out_a_deleted_study_but_not_an_unreachable_one(
+    client: Client, root: Path, home: StudyHome
+) -> None:
+    write(root / "studies" / "digits")
+    home.add("gone", f"file://{root}/studies/gone")
+    home.add("away", f"file://{root}/not mounted/studies/away")
+
+    rows = {row["name"]: row["state"] for row in client.get("/api/studies").json["studies"]}
+
+    assert rows == {"digits": "finished", "away": "unreadable"}
+
+
 def test_a_study_that_was_removed_is_not_answered_from_memory(client: Client, root: Path) -> None:
     import shutil
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -121,6 +122,8 @@ def print_unreadable(reasons: Mapping[str, str]) -> None:
 
 def explain_absence(place: str, store: Store) -> None:
     """Raise NotARun with a suggestion; return if there is none."""
+    if _is_study(place, store):
+        raise NotARun(f"{place} is a study, not a run. To show it:  barograph tune show {place}")
     if isinstance(store, FileStore):
         try:
             _explain_directory(place, store.root)
@@ -128,6 +131,17 @@ def explain_absence(place: str, store: Store) -> None:
             return  # unreadable; the store's own error reports it
     elif below := runs_below(store):
         _several(place, below)
+
+
+def _is_study(place: str, store: Store) -> bool:
+    # Imported on use: most places are runs.
+    from barograph.jobs.home import JobsHome
+    from barograph.tune.study_events import identity_of
+    from barograph.tune.study_home import StudyHome
+
+    with contextlib.suppress(OSError):
+        return ("/" not in place and StudyHome(JobsHome()).has(place)) or bool(identity_of(store))
+    return False
 
 
 def nearest_run(path: Path) -> str:

@@ -15,9 +15,9 @@ from barograph.errors import UnknownName, closest
 
 OTHER_NAMES = {
     "--trials": "--jobs", "--n-trials": "--jobs", "--num-trials": "--jobs", "--max-trials": "--jobs",
-    "--n-jobs": "--parallel", "--workers": "--parallel", "--max-concurrent": "--parallel", "--timeout": "--max-time",
+    "--n-jobs": "--parallel", "--max-concurrent": "--parallel",
 }
-"""Names that other tuners use, to ours."""
+"""Names that other tuners use, to ours; none that scripts often have, such as --workers and --timeout."""
 _ALIKE = 0.85  # --set and --met are 0.8
 _LEAST = len("--tag")  # too much is one letter away from --to
 _LEAST_WRONG = len("--name")  # too many words are one wrong letter away from --set
@@ -28,7 +28,30 @@ _IMPORTS = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
-class BesideScript(typer.core.TyperCommand):
+class WithHints(typer.core.TyperCommand):
+    """A command that suggests an option for an unknown one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            UnknownName: There is an unknown option.
+        """
+        try:
+            rest: list[str] = super().parse_args(ctx, list(args))
+        except _UsageError as error:
+            if not hasattr(error, "possibilities"):
+                raise
+            raise _unknown(error.option_name, self.own(ctx)) from None
+        return rest
+
+    def own(self, ctx: Any) -> list[str]:
+        """Return the options of the command."""
+        return [word for param in self.get_params(ctx) for word in (*param.opts, *param.secondary_opts)
+                if word.startswith("--")]
+
+
+class BesideScript(WithHints):
     """A command whose arguments are a script and its own options. It says when the script receives a stray one."""
 
     refuses = False
@@ -42,14 +65,7 @@ class BesideScript(typer.core.TyperCommand):
         """
         # Words after -- are meant for the script.
         explicit = len(args) - args.index("--") - 1 if "--" in args else 0
-        own = [word for param in self.get_params(ctx) for word in (*param.opts, *param.secondary_opts)
-               if word.startswith("--")]
-        try:
-            rest: list[str] = super().parse_args(ctx, list(args))
-        except _UsageError as error:
-            if not hasattr(error, "possibilities"):
-                raise
-            raise _unknown(error.option_name, own) from None
+        own, rest = self.own(ctx), super().parse_args(ctx, args)
         words = list(ctx.params.get("command") or ())
         if words and not ctx.resilient_parsing:
             typed = words[:len(words) - explicit]

@@ -93,7 +93,7 @@ def verdict(
         reason = "One independent result cannot be told apart from noise. Repeat it with other seeds."
         return Verdict(Outcome.UNDECIDED, difference, math.nan, math.nan, level, method, counts, reason)
     low, high = _METHODS[method](a, b, level)
-    if not _varies(a) and not _varies(b):
+    if not varies(a) and not varies(b):
         reason = ("Neither group varies, so its results are probably repeats and not independent. Repeat them with "
                   "other seeds.")
         return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts, reason)
@@ -104,9 +104,10 @@ def verdict(
                    "The difference may be noise: the interval contains zero. More seeds narrow it.")
 
 
-def _varies(group: NDArray[np.float64]) -> bool:
+def varies(group: Sequence[float] | NDArray[np.float64]) -> bool:
+    """Return whether finite results differ by more than rounding; there is at least one."""
     # The mean of equal values may differ from them by rounding, which would make an interval of almost no width.
-    return bool(np.ptp(group) > _ROUNDING * np.abs(group).max())
+    return bool(np.ptp(group) > _ROUNDING * np.max(np.abs(group)))
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:

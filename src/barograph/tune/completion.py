@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from barograph.tune.spec import Completion, Objective
 from barograph.tune.trial import Trial, TrialState
-from barograph.watch.figures import duration, figure
+from barograph.watch.figures import count, duration, figure
 
 
 def reason_to_end(
@@ -25,7 +25,11 @@ def reason_to_end(
         secs: Time that the study has taken.
     """
     if completion.trials is not None and len(trials) >= completion.trials:
-        return f"it reached its limit of {completion.trials} trial{'' if completion.trials == 1 else 's'}"
+        # Counted only now, because a study asks after each of its trials.
+        excused = sum(trial.excused for trial in trials)
+        if len(trials) - excused >= completion.trials:
+            return (f"it reached its limit of {count(completion.trials, 'trial')}"
+                    f"{f', not counting {excused:,} that failed before it was resumed' if excused else ''}")
     if completion.secs is not None and secs >= completion.secs:
         return f"it reached its time limit of {duration(completion.secs)}"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
@@ -42,14 +46,14 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
     failed = sum(reasons.values())
     if failed < least:
         return ""
-    reason, count = reasons.most_common(1)[0]
+    reason, times = reasons.most_common(1)[0]
     if len(trials) == 1:
         return f"the only trial failed with: {reason}"
     if failed == 1:
         return f"the only trial that ended failed with: {reason}"
-    if count == failed:
+    if times == failed:
         return f"all {failed} trials failed with: {reason}"
-    return f"all {failed} trials failed, {count} of them with: {reason}"
+    return f"all {failed} trials failed, {times} of them with: {reason}"
 
 
 def tried_again(completion: Completion, trials: Sequence[Trial]) -> Completion:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from barograph.experiments.verdict import Outcome, interval, verdict
+from barograph.experiments.verdict import Outcome, interval, varies, verdict
 from barograph.tune.spec import Objective
 
 
@@ -57,6 +57,10 @@ def judged(
     repeated = [Repeated(number, tuple(found), *interval(found), tuple((failed or {}).get(number, ())))
                 for number, found in values.items()]
     repeated.sort(key=lambda one: objective.loss(fmean(one.values)) if one.values else math.inf)
+    if all(not one.values for one in repeated):
+        reasons = [reason.partition("\n")[0] for one in repeated for reason in one.failed]
+        return Confirmation(tuple(repeated), "no repetition gave a value" + "".join(
+            f". The first one: {reason}" for reason in reasons[:1]))
     first, second = repeated[:2]
     found = verdict(first.values, second.values, greater_is_better=objective.maximize)
     low, high = (found.low, found.high) if objective.maximize else (-found.high, -found.low)
@@ -64,20 +68,26 @@ def judged(
     if found.outcome is Outcome.ACCEPTED:
         text = f"trial {first.trial} is better than trial {second.trial}: {by}"
     else:
+        why = _why_not(first, second)
         text = (f"trial {first.trial} is not significantly better than trial {second.trial}"
-                f"{f' ({by})' if low < high else ''}. {_why_not(first, second) or found.reason}")
+                f"{f' ({by})' if low < high and not why else ''}. {why or found.reason}")
     return Confirmation(tuple(repeated), text)
 
 
 def _why_not(first: Repeated, second: Repeated) -> str:
     """Return why repetitions cannot tell two trials apart, if other seeds would not help; "" if they would."""
-    if all(len(one.values) > 1 and len(set(one.values)) == 1 for one in (first, second)):
-        return "The seed changes nothing: the training is deterministic, or the script ignores --seed."
+    if all(len(one.values) > 1 and not varies(one.values) for one in (first, second)):
+        return ("All repetitions of each trial gave the same value: the seed changes nothing, or the metric is too "
+                "coarse.")
     return " ".join(f"{len(one.failed)} of {len(one.failed) + len(one.values)} repetitions of trial {one.trial} failed."
                     for one in (first, second) if one.failed and len(one.values) < 2)
 
 
 def confirmation_from_json(data: Mapping[str, Any]) -> Confirmation:
     """Return a confirmation from JSON data of its fields."""
-    return Confirmation(tuple(Repeated(**{**one, "values": tuple(one["values"]), "failed": tuple(one["failed"])})
-                              for one in data["repeated"]), str(data["sentence"]))
+    def number(value: float | None) -> float:
+        return math.nan if value is None else float(value)  # JSON has no NaN
+
+    return Confirmation(tuple(
+        Repeated(int(one["trial"]), tuple(map(number, one["values"])), number(one["mean"]), number(one["low"]),
+                 number(one["high"]), tuple(one["failed"])) for one in data["repeated"]), str(data["sentence"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def confirm(
         clock: Monotonic clock in seconds.
 
     Returns:
-        None if fewer than two trials finished, a user stopped the study, or all repetitions failed: then the script
+        None if fewer than two trials finished or a user stopped the study. If no repetition gave a value, the script
         is to blame, and the next call repeats them.
 
     Raises:
@@ -81,30 +82,31 @@ def confirm(
                     ended(trial.number, seed, str(error))
                 del waiting[0]
         for place, view in list(running.items()):
-            if (result := _result(study, plan, view)) is not None:
-                del running[place]
-                ended(*place, result)
+            with contextlib.suppress(StoreError):  # unreachable: again at the next turn
+                if (result := _result(study, plan, view)) is not None:
+                    del running[place]
+                    ended(*place, result)
         if clock() >= ensure_at:
             ensure_at = clock() + ENSURE_SECS
             ensure(home)
         if running or waiting:
             wait(_LOOK_SECS)
     if not any(values.values()):
-        say(f"no repetition finished. Once this is fixed:  barograph tune resume {plan.name}")
-        return None
+        say(f"no repetition gave a value. Once this is fixed:  barograph tune resume {plan.name}")
     return judged(study.objective, values, failed)
 
 
 def _repetition(
     study: Study, trial: Trial, seed: int, plan: TrialPlan, home: JobsHome, submit: Submit
 ) -> JobView:
-    name, view = attempt(home, repetition_job(trial, seed))
+    name, view = attempt(home, repetition_job(trial, seed),
+                         was_in_vain=lambda job: isinstance(_result(study, plan, job), str))
     spec = plan.job_spec(name, trial.parameters, trial=trial.job, names=study.space.names)
     return view or submitted(spec.changed({SEED: str(seed)}), plan, home, submit)
 
 
 def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
-    """Return the value of a repetition, why it failed, or None while it runs or its store is unreachable."""
+    """Return the value of a repetition, why it failed, or None while it runs."""
     try:
         state = view.refresh()
         if not state.phase.is_over:
@@ -114,8 +116,6 @@ def _result(study: Study, plan: TrialPlan, view: JobView) -> float | str | None:
         found = MetricValues(view, [study.objective.name], plan.patterns).read(RunReader(view.store))
     except RunError as error:
         return str(error)
-    except StoreError:
-        return None
     objective = study.objective
     if (curve := found.get(objective.name)) is None:
         return f"{objective.name} was never reported"

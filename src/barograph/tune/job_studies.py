@@ -87,7 +87,7 @@ def train_more(study: Study, plan: TrialPlan, home: JobsHome, *, say: Callable[[
         ClusterUnavailable: The cluster is unreachable; the next call continues.
         StoreError: The store of the study rejects an event, or a store is unreachable; the next call continues.
     """
-    if not study.was_stopped and plan.confirm and study.confirmation is None and (
+    if not study.was_stopped and plan.confirm and not study.was_repeated and (
             found := confirm(study, plan, home, say=say)):
         study.confirm(found)
     if study.was_stopped or not plan.refit or study.refitted is not None or best_of(study) is None:
@@ -133,11 +133,11 @@ def tune_job(
     """
     home, constraints = home or JobsHome(), tuple(constraints)
     check_positive("trials", trials)
-    given, _ = split_entries(options)
     known = {*OPTIONS, *_ARGUMENTS.values()} - _ARGUMENTS.keys()
     for wrong in options.keys() - known:
         meant = f'Did you mean "{_ARGUMENTS[wrong]}"?' if wrong in _ARGUMENTS else nearest(wrong, known)
         raise UnknownName(f'"{wrong}" is not an option of a study. {meant}')
+    given, _ = split_entries(options)
     given |= {"vary": space, "constraint": constraints, "metric": patterns, "name": name, "jobs": trials,
               "parallel": parallel, **({"value": value} if value else {})}
     given, spec = autotuned(given, job.spec) if job.spec.algorithm else (given, job.spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from barograph.jobs.home import JobsHome
@@ -40,27 +41,47 @@ def trial_job_of(job: str) -> str:
     return _OF_TRIAL.sub("", job)
 
 
-def attempt(home: JobsHome, name: str) -> tuple[str, JobView | None]:
-    """Return the name to use for a job, and the job that has it: none that failed or was stopped.
+def has_failed(view: JobView) -> bool:
+    """Return whether a job failed or was stopped.
+
+    Raises:
+        RunError: It cannot be read.
+        StoreError: Its store is unreachable.
+    """
+    return view.refresh().phase in (Phase.FAILED, Phase.STOPPED)
+
+
+def attempt(
+    home: JobsHome, name: str, *, was_in_vain: Callable[[JobView], bool] = has_failed
+) -> tuple[str, JobView | None]:
+    """Return the name to use for a job, and the job that has it: none that was in vain.
 
     Args:
         home: Directory of the jobs.
         name: Name of its first attempt; later ones end in ".2", ".3" and so on.
-
-    Raises:
-        StoreError: The store of a job is unreachable.
+        was_in_vain: Returns whether a job has ended without the result that it is for.
     """
-    for number in count(1):
-        tried = name if number == 1 else f"{name}.{number}"
-        view = adopted(home, tried)
-        if view is None or view.refresh().phase not in (Phase.FAILED, Phase.STOPPED):
+    for tried, view in _attempts(home, name):
+        if view is None or not was_in_vain(view):
             return tried, view
     raise AssertionError
 
 
 def latest_attempt(home: JobsHome, name: str) -> JobView | None:
-    """Return the job that `attempt` finds; None if there is none."""
-    return attempt(home, name)[1]
+    """Return the last attempt of a job; None if there is none."""
+    last = None
+    for _, view in _attempts(home, name):
+        if view is None:
+            return last
+        last = view
+    raise AssertionError
+
+
+def _attempts(home: JobsHome, name: str) -> Iterator[tuple[str, JobView | None]]:
+    """Yield name and job of each attempt, then names without a job."""
+    for number in count(1):
+        tried = name if number == 1 else f"{name}.{number}"
+        yield tried, adopted(home, tried)
 
 
 def later_names(study: Study, plan: TrialPlan) -> list[str]:
@@ -83,7 +104,7 @@ def due(study: Study, plan: TrialPlan) -> list[str]:
     if study.was_stopped:
         return []
     found = []
-    if plan.confirm and study.confirmation is None and (best := candidates(study)):
+    if plan.confirm and not study.was_repeated and (best := candidates(study)):
         found.append(f"repetitions of trials {joined([str(trial.number) for trial in best])}")
     if plan.refit and study.refitted is None and not study.refit_failed and (first := best_of(study)):
         found.append(f"the refit of trial {first.number}")

@@ -226,7 +226,7 @@ def study_row(name: str, study: Study) -> StudyRow:
     return StudyRow(
         name, state_of(study), tuple(map(str, study.spec.objectives)), study.spec.strategy, len(study.trials),
         sum(trial.state is TrialState.FINISHED for trial in study.trials), len(study.running),
-        study.spec.completion.trials, best.value if best else math.nan, best.number if best else None,
+        study.limit, best.value if best else math.nan, best.number if best else None,
         max(times, default=math.nan))
 
 
@@ -244,7 +244,7 @@ def overview_of(study: Study, name: str) -> StudyOverview:
     spec, latest = study.spec, study.latest()
     return StudyOverview(
         name=name, state=state_of(study), over=study.over, verdict=verdict_of(study), objectives=spec.objectives,
-        strategy=spec.strategy, seed=spec.seed, limit=spec.completion.trials, secs=study.secs, started_unix=start,
+        strategy=spec.strategy, seed=spec.seed, limit=study.limit, secs=study.secs, started_unix=start,
         cost=sum(trial.cost for trial in study.trials), about=tuple(study.about()), problems=_problems(study),
         parameters=tuple(map(_parameter, study.space)),
         constraints=tuple(constraint.text for constraint in study.space.constraints),

@@ -39,7 +39,7 @@ class Completion:
     """When a study is complete: as soon as one criterion is met. None: no such criterion.
 
     Attributes:
-        trials: Number of trials.
+        trials: Number of trials, without those that failed before the study was resumed if all had failed.
         secs: Time during which a process worked on the study.
         cost: Sum of the costs of its trials.
         target: Value of the first objective.

@@ -14,10 +14,12 @@ from barograph.jobs.typed_secrets import secret_problems
 from barograph.model.clock import ManualClock
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.places import root_place
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.tune.options import completion_of, stopping_of
 from barograph.tune.space import Space
 from barograph.tune.study import Study
+from barograph.tune.study_events import event_log
 from barograph.tune.study_home import FOLDER, StudyHome, check_study_name
 from barograph.tune.trial_plan import TrialPlan
 
@@ -124,11 +126,28 @@ def name_of(place: str) -> str:
     return place.rstrip("/").rpartition("/")[2] or place
 
 
+def was_deleted(place: str) -> bool:
+    """Return whether a place is reachable and has no study any more."""
+    try:
+        store = store_from_url(place)
+        if isinstance(store, FileStore):  # without the folder above, its disk may be missing
+            return store.root.parent.is_dir() and not store.root.exists()
+        return not event_log(store, ManualClock()).new()
+    except BarographError:
+        return False
+
+
 def open_studies(home: JobsHome) -> Iterable[tuple[str, Study | str]]:
-    """Yield name and study of all studies, the newest first; instead of one that cannot be read, the reason."""
+    """Yield name and study of all studies, the newest first; instead of one that cannot be read, the reason.
+
+    Those that were deleted are left out.
+    """
     studies = StudyHome(home)
     for name in reversed(studies.names()):
+        place = ""
         try:
-            yield name, Study.open(studies.url(name))
+            place = studies.url(name)
+            yield name, Study.open(place)
         except BarographError as error:
-            yield name, str(error)
+            if not (place and was_deleted(place)):
+                yield name, str(error)

@@ -129,7 +129,8 @@ def _confirmation(study: StudyOverview) -> Markup | None:
     if found is None:
         return None
     rows: list[Sequence[Child]] = [
-        (f"trial {one.trial}", ", ".join([*map(figure, one.values), *one.failed]), figure(one.mean),
+        (f"trial {one.trial}", ", ".join([*map(figure, one.values), *one.failed]),
+         figure(one.mean) if one.values else "",
          "" if math.isnan(one.low) else f"{figure(one.low)} to {figure(one.high)}") for one in found.repeated]
     return joined(element("p", f"{found.sentence[:1].upper()}{found.sentence[1:]}".rstrip(".") + "."),
                   table("Repetitions with other seeds", ("trial", "values", "mean", "95% interval"), rows, numbers=2))

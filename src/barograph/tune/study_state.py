@@ -67,6 +67,12 @@ class StudyState:
         return self.spec.objectives[0]
 
     @property
+    def limit(self) -> int | None:
+        """Number of trials at which it ends, those included that do not count; None: no limit."""
+        most = self.spec.completion.trials
+        return None if most is None else most + sum(trial.excused for trial in self.trials)
+
+    @property
     def secs(self) -> float:
         """Time that processes have spent on the study, by a monotonic clock."""
         return self._secs + self._clock.monotonic() - self._mark
@@ -114,6 +120,11 @@ class StudyState:
     def confirmation(self) -> Confirmation | None:
         """Whether the best trial is really better than the next, after repetitions with other seeds; None: unknown."""
         return self._confirmation
+
+    @property
+    def was_repeated(self) -> bool:
+        """Whether a repetition of the best trials gave a value. If all failed, `confirmation` has the reasons."""
+        return self._confirmation is not None and any(one.values for one in self._confirmation.repeated)
 
     @property
     def refitted(self) -> Refitted | None:

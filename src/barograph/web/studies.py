@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from barograph.errors import BadSpace, BarographError, SettingsError, TuneError
+from barograph.errors import BadSpace, BarographError, SettingsError, TuneError, UnknownStudy
 from barograph.model.plain import plain
 from barograph.tune.analysis import contour
 from barograph.tune.later_jobs import trial_job_of
 from barograph.tune.overview import StudyRow, check_parameters, plan_of
+from barograph.tune.studies import was_deleted
 from barograph.web.answers import json_answer
 from barograph.web.open_studies import OpenStudies
 
@@ -23,7 +24,7 @@ def study_routes(studies: OpenStudies) -> list[BaseRoute]:
 
     def listed(request: Request) -> Response:
         keys, problems = studies.keys()
-        rows = [(key, _row(studies, key)) for key in keys]
+        rows = [(key, row) for key in keys if (row := _row(studies, key)) is not None]
         rows.sort(key=lambda row: (row[1].state != "running", -_or_zero(row[1].changed_unix), row[0]))
         return json_answer(request, {"studies": [{"key": key, **row.to_json()} for key, row in rows],
                                      "problems": problems})
@@ -55,7 +56,8 @@ def study_routes(studies: OpenStudies) -> list[BaseRoute]:
             Route("/api/study-of-run", of_run)]
 
 
-def _row(studies: OpenStudies, key: str) -> StudyRow:
+def _row(studies: OpenStudies, key: str) -> StudyRow | None:
+    """Return a study as a row of the list; None if it was deleted."""
     try:
         name = studies.name_of(key)
     except BarographError:
@@ -63,6 +65,8 @@ def _row(studies: OpenStudies, key: str) -> StudyRow:
     try:
         return studies.row(key)
     except BarographError as error:
+        if isinstance(error, UnknownStudy) and was_deleted(studies.place_of(key)):
+            return None
         return StudyRow(name, "unreadable", problem=str(error))
 
 

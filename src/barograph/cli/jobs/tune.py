@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shutil
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -10,12 +12,13 @@ import typer
 import typer.core
 
 from barograph.cli.jobs import submit
-from barograph.cli.stray_options import BesideScript
-from barograph.errors import UnknownName, nearest
+from barograph.cli.stray_options import BesideScript, WithHints
+from barograph.errors import UnknownName, closest, nearest
 
 _NOT_OF_TUNE = ("command", "name", "to", "wait", "dry_run", "as_json", "experiment", "trial", "studio",
                 "live")
 _DEFAULT = "start"
+_ALIKE = 0.75  # lsit and list are 0.75, fit and list 0.57
 
 
 class _TuneGroup(typer.core.TyperGroup):
@@ -26,24 +29,27 @@ class _TuneGroup(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            if len(args) == 1 and not _may_be_run(args[0]) and not ctx.resilient_parsing:
-                raise UnknownName(_hint(args[0], self.commands))
+            if not _may_be_run(args[0]) and not ctx.resilient_parsing:
+                _check_is_program(args[0], self.commands, is_alone=len(args) == 1)
             args = [self.default, *args]
         words: list[str] = super().parse_args(ctx, args)
         return words
 
 
 def _may_be_run(word: str) -> bool:
-    return word.startswith("-") or "/" in word or word.endswith((".py", ".sh", ".toml"))
+    return word.startswith("-") or "/" in word or word.endswith((".py", ".sh", ".toml")) or (
+        os.path.isfile(word) or shutil.which(word) is not None)
 
 
-def _hint(word: str, commands: Iterable[str]) -> str:
+def _check_is_program(word: str, commands: Iterable[str], *, is_alone: bool) -> None:
+    """Refuse a word that is a study or a misspelled subcommand. With arguments it may be a program elsewhere."""
     from barograph.jobs.home import JobsHome
     from barograph.tune.study_home import StudyHome
 
     if StudyHome(JobsHome()).has(word):
-        return f"{word} is a study. To show it:  barograph tune show {word}"
-    return f'There is no subcommand "{word}". {nearest(word, commands)}'
+        raise UnknownName(f"{word} is a study. To show it:  barograph tune show {word}")
+    if is_alone or closest(word, commands, least=_ALIKE):
+        raise UnknownName(f'There is no subcommand "{word}". {nearest(word, commands)}')
 
 
 GROUP = typer.Typer(cls=_TuneGroup, no_args_is_help=True, rich_markup_mode=None, help="""\
@@ -187,7 +193,7 @@ _StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="Name of the st
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@GROUP.command("resume")
+@GROUP.command("resume", cls=WithHints)
 def resume(
     study: _StudyName,
     jobs: Annotated[int | None, typer.Option(help="New number of trials.")] = None,
@@ -210,7 +216,7 @@ def resume(
     resume_named(study, jobs=jobs, parallel=parallel, max_time=max_time, as_json=as_json)
 
 
-@GROUP.command("show")
+@GROUP.command("show", cls=WithHints)
 def show(study: _StudyName, as_json: _Json = False) -> None:
     """Show the trials of a study and the best one.
 
@@ -225,7 +231,7 @@ def show(study: _StudyName, as_json: _Json = False) -> None:
     show_named(study, as_json=as_json)
 
 
-@GROUP.command("stop")
+@GROUP.command("stop", cls=WithHints)
 def stop(study: _StudyName, as_json: _Json = False) -> None:
     """Stop a study and its running trials.
 
@@ -238,7 +244,7 @@ def stop(study: _StudyName, as_json: _Json = False) -> None:
     stop_named(study, as_json=as_json)
 
 
-@GROUP.command("list")
+@GROUP.command("list", cls=WithHints)
 def list_(as_json: _Json = False) -> None:
     """List the studies of this machine, the newest first.
 

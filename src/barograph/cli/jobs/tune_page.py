@@ -80,7 +80,7 @@ def resume_named(
         hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
         _say(f"no more trials: {study.over}.{hint}")
     else:
-        ended, most = sum(trial.state.is_over for trial in study.trials), study.spec.completion.trials
+        ended, most = sum(trial.state.is_over for trial in study.trials), study.limit
         of_all = f"{ended} of {count(most, 'trial')}" if most else count(ended, "trial")
         _say(f"continuing study {plan.name}: {of_all} ended")
     _follow(study, plan, home, as_json=as_json)
@@ -96,7 +96,7 @@ def show_named(name: str, *, as_json: bool) -> None:
     plan = plan_of(study)
     _print_end(study, plan, printer, name=name)
     if plan and (left := _left(study, plan)):
-        printer.line(f"{left} If it was interrupted:  barograph tune resume {name}")
+        printer.line(f"{left}:  barograph tune resume {name}")
     for sentence in study.about():
         printer.line(sentence)
 
@@ -198,11 +198,13 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
 
 
 def _left(study: Study, plan: TrialPlan) -> str:
-    """Return what a study has not done yet; "" if it has ended."""
+    """Return what a study has not done yet, and when to resume it; "" if it has ended."""
     if study.running or not study.over:
-        return "The study has not ended."
-    left = due(study, plan)
-    return f"Not done yet: {joined(left)}." if left else ""
+        return "The study has not ended. If it was interrupted"
+    if not (left := due(study, plan)):
+        return ""
+    has_failed = study.confirmation is not None and not study.was_repeated
+    return f"Not done yet: {joined(left)}. {'Once the failure is fixed' if has_failed else 'If it was interrupted'}"
 
 
 def _say_how_to_continue(name: str) -> None:
@@ -262,7 +264,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
         elif cause != study.over:  # which has been printed
             printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         if cause and plan and study.over:
-            printer.entries(_entries_after_failures(study, plan, name or plan.name))
+            printer.entries(_entries_after_failures(study, name or plan.name))
         return
     values = ", ".join(f"{objective.name} {figure(value)}"
                        for objective, value in zip(study.spec.objectives, best.values, strict=True))
@@ -289,13 +291,12 @@ def _job_entries(study: Study, plan: TrialPlan, best: Trial) -> list[tuple[str, 
     ]
 
 
-def _entries_after_failures(study: Study, plan: TrialPlan, name: str) -> list[tuple[str, Cell]]:
-    limit, jobs = study.spec.completion.trials, JobsHome()
-    more = f" --jobs {2 * limit}" if limit is not None and len(study.trials) >= limit else ""
+def _entries_after_failures(study: Study, name: str) -> list[tuple[str, Cell]]:
+    jobs = JobsHome()
     failed = next((trial.job for trial in reversed(study.trials) if adopted(jobs, trial.job)), "")
     return [
         *([("output", f"barograph logs {failed} prints that of the last trial")] if failed else []),
-        ("retry", f"barograph tune resume {name}{more}, once the script is fixed; other options need another study"),
+        ("retry", f"barograph tune resume {name}, once the script is fixed; other options need another study"),
     ]
 
 

@@ -105,7 +105,7 @@ class StudyView:
         study, objective = self._study, self._study.objective
         ended = [trial for trial in study.trials if trial.state.is_over]
         finished = [trial for trial in ended if trial.state is TrialState.FINISHED]
-        limit = study.spec.completion.trials
+        limit = study.limit
         head = (f"{self._plan.name}  {len(ended)}{f' of {limit}' if limit else ''} trials ended, "
                 f"{len(tuner.jobs)} running, {duration(study.secs)}")
         if tuner.outage:
