@@ -32,8 +32,8 @@ def test_training_that_brings_nothing_any_more_is_told() -> None:
     first, *_ = symptoms(Overtraining(), views)
 
     assert steps_of(Overtraining(), views)[0] == 110
-    assert first.message == ("No improvement since step 10: in 10 evaluations of the training loss (best 0.5) and 10 of "
-                             "the validation loss (best 0.6).")
+    assert first.message == ("No improvement since step 10: in 10 evaluations of the training loss (best 0.5) and 10 "
+                             "of the validation loss (best 0.6).")
     assert first.since == 10
     assert Overtraining.severity is Severity.NOTE
 
