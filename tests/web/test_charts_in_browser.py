@@ -175,6 +175,15 @@ def test_axis_labels_have_the_digits_that_the_distance_of_the_ticks_has(page: An
     assert labels == ["0", "2.5k", "5.0k", "7.5k", "10.0k", "0.25", "0.50", "0.75", "1.00", "1.25"]
 
 
+def test_a_smoothed_line_keeps_its_dashes(page: Any, url: str) -> None:
+    page.add_init_script(_NOTE_DRAWING)
+    page.goto(f"{url}#/compare?run=0/spiky&run=0/live&smooth=50")
+    page.get_by_role("figure", name="half", exact=True).scroll_into_view_if_needed()
+
+    # Train is solid, evaluation dashed; smoothed lines are the widest.
+    page.wait_for_function("() => new Set(drawn.filter(({ width }) => width === 2).map(({ dash }) => dash)).size > 1")
+
+
 def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: Any) -> None:
     page.goto(f"{url}#/run/0/spiky?tab=charts")
     page.get_by_label("x axis").select_option("acc")
