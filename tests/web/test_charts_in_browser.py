@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -368,3 +369,19 @@ def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any
     page.get_by_label("Band").select_option("min to max")
     playwright.expect(chart).to_contain_text("1 to 3, n = 2")
     assert "group=params.lr" in page.url
+
+
+def test_a_chart_of_groups_has_as_many_columns_as_one_of_few_runs(page: Any, url: str, place: Path) -> None:
+    names = [f"many{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        diary = _diary(place / name)
+        diary.step(0, {"loss:total": 1.0})
+        diary.ended()
+        write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": 0.1 * (number % 2)})))
+    _wait_for(page, url, names[-1])
+
+    with page.expect_request("**/api/bands?*") as asked:
+        page.goto(f"{url}#/compare?{'&'.join(f'run=0/{name}' for name in names)}&group=params.lr")
+
+    width = page.get_by_role("figure", name="loss", exact=True).locator(".plot").bounding_box()["width"]
+    assert int(parse_qs(urlsplit(asked.value.url).query)["points"][0]) >= 2 * width, "two for each column of pixels"
