@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.origin import Origin
+from barograph.model.origin import Origin, Package
 from barograph.model.step import Mode
 from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
@@ -183,6 +183,22 @@ def test_a_smoothed_line_keeps_its_dashes(page: Any, url: str) -> None:
 
     # Train is solid, evaluation dashed; smoothed lines are the widest.
     page.wait_for_function("() => new Set(drawn.filter(({ width }) => width === 2).map(({ dash }) => dash)).size > 1")
+
+
+def test_packages_are_listed_in_columns(page: Any, url: str, place: Path) -> None:
+    diary = _diary(place / "packaged")
+    diary.step(0, {"loss:total": 1.0})
+    diary.ended()
+    packages = {f"package-{number}": Package("1.0") for number in range(30)}
+    write_origin(diary.store, 0, Gathered(Origin(("train.py",), packages=packages)))
+    _wait_for(page, url, "packaged")
+    page.goto(f"{url}#/run/0/packaged?tab=environment")
+    page.get_by_text("Packages").click()
+
+    rows = page.get_by_role("row").filter(has_text="package-")
+    playwright.expect(rows.last).to_be_visible()
+
+    assert len(set(rows.evaluate_all("all => all.map((row) => row.getBoundingClientRect().left)"))) > 1
 
 
 def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: Any) -> None:
