@@ -14,7 +14,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Coverage, EndState, Heartbeat, Manifest
-from barograph.model.origin import Code, DataFile, Origin, Package
+from barograph.model.origin import Code, DataFile, Origin, Package, Submodule
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Step
@@ -177,8 +177,20 @@ def test_the_causes_are_told_in_their_order_and_the_verdict_is_json(tmp_path: Pa
                     run_of(tmp_path / "second", (2.0, 1.0, 1.0, 1.0), origin=second))
     assert [(cause.what, cause.name) for cause in said.causes] == [
         ("parameters", "lr"), ("code", "commit"), ("packages", "numpy"), ("data", "data/x.csv")]
-    assert said.why.startswith("parameters: lr was 0.1 and is 0.2; code: commit was aaaaaaaaaaaa and is bbbbbbbbbbbb")
+    assert said.why.startswith("The parameter lr differs (0.1 and 0.2); the commit differs (aaaaaaaaaaaa and "
+                               "bbbbbbbbbbbb); the package numpy differs (1 and 2); the data file data/x.csv differs ")
     assert said.to_json()["numbers"]["parts"]["step"] == 1
+
+
+@pytest.mark.parametrize(("first", "second", "words"), [
+    (Origin(seeds={"PYTHONHASHSEED": "0"}), Origin(), "the setting PYTHONHASHSEED differs (0 and not given)"),
+    (Origin(python_version="3.11"), Origin(python_version="3.12"), "the Python version differs (3.11 and 3.12)"),
+    (Origin(code=Code("/a", deleted=("x.py",))), Origin(code=Code("/a")), "the deleted files differ (x.py and none)"),
+    (Origin(code=Code("/a", submodules=(Submodule("lib", "a"),))),
+     Origin(code=Code("/a", submodules=(Submodule("lib", "b"),))), "the submodule lib differs (a and b)"),
+])
+def test_a_cause_reads_as_a_sentence(first: Origin, second: Origin, words: str) -> None:
+    assert [cause.in_words() for cause in causes_between(first, second)] == [words]
 
 
 def test_the_same_origin_gives_no_cause() -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.origin import Origin
+from barograph.model.origin import Origin, Package
 from barograph.model.step import Mode
 from barograph.provenance.gathering import Gathered
 from barograph.runs.state.capsules import keep_replay, read_capsule, write_capsule
 from barograph.runs.state.origins import write_origin
 from barograph.store.urls import store_from_url
-from chromium import CHROMIUM, LONGEST_SECS
+from chromium import CHROMIUM, LONGEST_SECS, served
 from diary import Diary
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -57,15 +56,8 @@ def url(place: Path, live: Diary) -> Iterator[str]:
     from barograph.web.app import application
 
     _write(place / "spiky")
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application([str(place)], hosts=["127.0.0.1"]), log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    with served(application([str(place)], hosts=["127.0.0.1"])) as url:
+        yield url
 
 
 def _write(place: Path) -> None:
@@ -115,6 +107,12 @@ def page(browser: Any) -> Iterator[Any]:
     context.close()
 
 
+def _wait_for(page: Any, url: str, name: str) -> None:
+    """Wait until the catalog has a new run, which takes seconds."""
+    page.goto(f"{url}#/runs")
+    playwright.expect(page.get_by_role("link", name=name).first).to_be_visible()
+
+
 def test_the_spike_is_drawn_and_the_nan_is_marked_and_a_drag_zooms_to_them(page: Any, url: str) -> None:
     page.goto(f"{url}#/run/0/spiky?tab=charts")
     chart = page.get_by_role("figure", name="loss", exact=True)
@@ -161,6 +159,46 @@ def test_a_smoothed_line_has_gaps_and_that_of_few_points_is_not_smoothed_away(pa
 
     assert (colors_before > 1, colors_in_nan) == (True, 1), "no line where all values are NaN"
     assert evaluation_top < 0.1, "the last of eight evaluations is reached"
+
+
+def test_axis_labels_have_the_digits_that_the_distance_of_the_ticks_has(page: Any, url: str, place: Path) -> None:
+    diary = _diary(place / "quarters")
+    for step, loss in ((0, 0.0), (6000, 1.25), (12000, 0.5)):
+        diary.step(step, {"loss:total": loss})
+    diary.ended()
+    page.add_init_script(_NOTE_DRAWING)
+    _wait_for(page, url, "quarters")
+    page.goto(f"{url}#/run/0/quarters?tab=charts")
+    page.wait_for_function("() => drawn.some(({ text }) => text?.endsWith('k'))")
+
+    labels = page.evaluate("() => [...new Set(drawn.map(({ text }) => text).filter(Boolean))]")
+
+    assert labels == ["0", "2.5k", "5.0k", "7.5k", "10.0k", "0.25", "0.50", "0.75", "1.00", "1.25"]
+
+
+def test_a_smoothed_line_keeps_its_dashes(page: Any, url: str) -> None:
+    page.add_init_script(_NOTE_DRAWING)
+    page.goto(f"{url}#/compare?run=0/spiky&run=0/live&smooth=50")
+    page.get_by_role("figure", name="half", exact=True).scroll_into_view_if_needed()
+
+    # Train is solid, evaluation dashed; smoothed lines are the widest.
+    page.wait_for_function("() => new Set(drawn.filter(({ width }) => width === 2).map(({ dash }) => dash)).size > 1")
+
+
+def test_packages_are_listed_in_columns(page: Any, url: str, place: Path) -> None:
+    diary = _diary(place / "packaged")
+    diary.step(0, {"loss:total": 1.0})
+    diary.ended()
+    packages = {f"package-{number}": Package("1.0") for number in range(30)}
+    write_origin(diary.store, 0, Gathered(Origin(("train.py",), packages=packages)))
+    _wait_for(page, url, "packaged")
+    page.goto(f"{url}#/run/0/packaged?tab=environment")
+    page.get_by_text("Packages").click()
+
+    rows = page.get_by_role("row").filter(has_text="package-")
+    playwright.expect(rows.last).to_be_visible()
+
+    assert len(set(rows.evaluate_all("all => all.map((row) => row.getBoundingClientRect().left)"))) > 1
 
 
 def test_the_layout_of_charts_is_in_the_address(page: Any, url: str, browser: Any) -> None:
@@ -312,6 +350,19 @@ _CELLS = """() => {
     over(pen.getImageData(part * canvas.width, (row * 22 + 11) * ratio, 1, 1).data)));
 }"""
 
+_NOTE_DRAWING = """(() => {
+  window.drawn = [];
+  const { fillText, stroke } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    drawn.push({ text });
+    return fillText.call(this, text, ...rest);
+  };
+  CanvasRenderingContext2D.prototype.stroke = function (...rest) {
+    drawn.push({ width: this.lineWidth, dash: this.getLineDash().join() });
+    return stroke.apply(this, rest);
+  };
+})()"""
+
 
 def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any, url: str, place: Path) -> None:
     for number, (lr, losses) in enumerate(((0.1, [1.0, 1.0, 1.0]), (0.1, [3.0, 3.0]), (0.2, [5.0, math.nan, 5.0]))):
@@ -320,8 +371,7 @@ def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any
             diary.step(step, {"loss:total": loss})
         diary.ended()
         write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": lr})))
-    page.goto(f"{url}#/runs")  # the catalog gets the new runs within seconds
-    playwright.expect(page.get_by_role("link", name="grouped2").first).to_be_visible()
+    _wait_for(page, url, "grouped2")
     page.goto(f"{url}#/compare?run=0/grouped0&run=0/grouped1&run=0/grouped2")
 
     page.get_by_label("Group by").select_option("lr")
@@ -335,3 +385,19 @@ def test_runs_of_a_group_become_one_line_whose_band_and_gaps_are_named(page: Any
     page.get_by_label("Band").select_option("min to max")
     playwright.expect(chart).to_contain_text("1 to 3, n = 2")
     assert "group=params.lr" in page.url
+
+
+def test_a_chart_of_groups_has_as_many_columns_as_one_of_few_runs(page: Any, url: str, place: Path) -> None:
+    names = [f"many{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        diary = _diary(place / name)
+        diary.step(0, {"loss:total": 1.0})
+        diary.ended()
+        write_origin(diary.store, 0, Gathered(Origin(("train.py",), parameters={"lr": 0.1 * (number % 2)})))
+    _wait_for(page, url, names[-1])
+
+    with page.expect_request("**/api/bands?*") as asked:
+        page.goto(f"{url}#/compare?{'&'.join(f'run=0/{name}' for name in names)}&group=params.lr")
+
+    width = page.get_by_role("figure", name="loss", exact=True).locator(".plot").bounding_box()["width"]
+    assert int(parse_qs(urlsplit(asked.value.url).query)["points"][0]) >= 2 * width, "two for each column of pixels"

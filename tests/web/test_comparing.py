@@ -43,7 +43,7 @@ def test_the_first_step_apart_is_named(client: Client) -> None:
 
     assert (found["sameness"], found["first"]["step"], found["first_loss"]["step"]) == ("different", 2, 2)
     assert "step 2" in found["first_loss"]["words"]
-    assert any("lr was 0.1 and is 0.2" in cause for cause in found["causes"])
+    assert "the parameter lr differs (0.1 and 0.2)" in found["causes"]
     assert found["data"] is None
     same = client.get("/api/parting?run=0/first&run=0/first")
     assert (same.status, "two different runs" in same.json["error"]) == (400, True)

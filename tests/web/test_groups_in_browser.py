@@ -61,6 +61,12 @@ def test_a_group_names_the_problem_that_its_runs_have_in_common(tab: Tab, url: s
     playwright.expect(row.get_by_role("cell").last).to_have_text(f"▲costly:{says}" if says else "")
 
 
+def test_no_difference_has_no_sign(tab: Tab, url: str) -> None:
+    page = tab.open(f"{url}#/runs?chart=curves&metric=metrics.loss.last&by=params.group")
+
+    playwright.expect(page.get_by_role("region", name="Groups")).to_contain_text("may be noise 0 [")
+
+
 def test_a_search_that_finds_no_more_than_some_of_them_counts_only_these(tab: Tab, url: str) -> None:
     page = tab.open(f"{url}#/runs?chart=curves&metric=metrics.loss.last&by=params.group&q=name+%3D+%27same-0%27")
 

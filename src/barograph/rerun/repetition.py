@@ -19,6 +19,9 @@ from barograph.watch.figures import count, figure
 NOISE = 0.01
 """Default maximum distance that counts as noise; see `side_by_side`."""
 _MOST_NAMED = 5
+_NOUNS = {"parameters": "parameter ", "packages": "package ", "data": "data file ", "seeds": "setting ",
+          "python": "Python "}
+_PLURAL = ("uncommitted changes", "untracked files", "deleted files", "GPUs")
 
 
 class Sameness(StrEnum):
@@ -38,7 +41,7 @@ class Cause:
 
     Attributes:
         what: "parameters", "code", "packages", "data", "seeds", "python" or "machine".
-        name: Name of the parameter, file or package.
+        name: Name of the parameter, file, package or submodule ("submodule lib").
         first, second: Its value in each run, as text.
     """
 
@@ -48,8 +51,14 @@ class Cause:
     second: str
 
     def in_words(self) -> str:
-        """Return a description."""
-        return f"{self.what}: {self.name} was {self.first} and is {self.second}"
+        """Return a description.
+
+        Example:
+            >>> Cause("parameters", "lr", "0.1", "0.2").in_words()
+            'the parameter lr differs (0.1 and 0.2)'
+        """
+        differ = "differ" if self.name in _PLURAL else "differs"
+        return f"the {_NOUNS.get(self.what, '')}{self.name} {differ} ({self.first} and {self.second})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,8 @@ def _why(sameness: Sameness, numbers: SideBySide, causes: tuple[Cause, ...], noi
         said.append(f"the records first differ at {in_words(numbers.parts)}")
     if numbers.loss_parts and numbers.loss_parts != numbers.parts:
         said.append(f"the loss at {in_words(numbers.loss_parts)}")
+    if causes:  # else it may begin with the name of a worker or a metric
+        said[0] = f"{said[0][0].upper()}{said[0][1:]}"
     return "; ".join(said) + "."
 
 
@@ -175,9 +186,10 @@ def _of_code(first: Code | None, second: Code | None) -> list[Cause]:
     # The names of these objects contain their digests.
     found += _of_texts("code", "uncommitted changes", _digest(first.diff), _digest(second.diff))
     found += _of_texts("code", "untracked files", _digest(first.untracked), _digest(second.untracked))
-    found += _of_texts("code", "deleted files", ", ".join(first.deleted), ", ".join(second.deleted))
-    modules = [{item.path: f"{item.commit[:12]}{' with changes' if item.dirty else ''}" for item in code.submodules}
-               for code in (first, second)]
+    found += _of_texts("code", "deleted files", ", ".join(first.deleted) or "none",
+                       ", ".join(second.deleted) or "none")
+    modules = [{f"submodule {item.path}": f"{item.commit[:12]}{' with changes' if item.dirty else ''}"
+                for item in code.submodules} for code in (first, second)]
     return [*found, *_of_tables("code", *modules)]
 
 

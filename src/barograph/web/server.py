@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -36,11 +36,13 @@ class Links:
         page: Address without a token.
         writer: Address with the token of a writer; the same as `page` without tokens.
         reader: Address with the token of a reader; "" if there is none.
+        elsewhere: The same with the name of this machine, for others; None if `page` already has what others need.
     """
 
     page: str
     writer: str
     reader: str = ""
+    elsewhere: Links | None = None
 
 
 def serve(
@@ -111,8 +113,9 @@ def serve(
 
 def links_of(host: str, port: int, tokens: Sequence[Token]) -> Links:
     """Return the addresses of a server with these tokens."""
-    shown_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    page = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{port}/"
+    if host in ("0.0.0.0", "::"):
+        return replace(links_of("127.0.0.1", port, tokens), elsewhere=links_of(socket.gethostname(), port, tokens))
+    page = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     links = {token.role: f"{page}?token={quote(token.secret, safe='')}" for token in reversed(tokens)}
     reader = links.get(Role.READER, "")
     return Links(page, links.get(Role.WRITER, reader) or page, reader)

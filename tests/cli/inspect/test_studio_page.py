@@ -25,6 +25,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Token]]:
         on_ready(links_of("0.0.0.0", 8642, tokens))
 
     monkeypatch.setattr(studio_page, "serve", serve)
+    monkeypatch.setattr("socket.gethostname", lambda: "devbox")
     return given
 
 
@@ -41,7 +42,9 @@ def test_links_with_the_tokens_of_the_environment_are_printed(
 
     assert capsys.readouterr().out.splitlines() == [
         "barograph: studio at http://127.0.0.1:8642/?token=write%2Fsecret (Ctrl-C ends it)",
-        "barograph: read only at http://127.0.0.1:8642/?token=read-secret"]
+        "barograph: read only at http://127.0.0.1:8642/?token=read-secret",
+        "barograph: studio at http://devbox:8642/?token=write%2Fsecret from other machines",
+        "barograph: read only at http://devbox:8642/?token=read-secret from other machines"]
     assert given[0] == [Token("write/secret", Role.WRITER), Token("read-secret", Role.READER)]
 
 
@@ -63,7 +66,13 @@ def test_tokens_of_a_file_are_not_printed(
 
     printed = capsys.readouterr().out
     assert (given[0], "secret" in printed) == ([Token("ann-secret-1", Role.WRITER, "ann")], False)
-    assert f"for the tokens of {file}" in printed
+    assert printed.splitlines() == [
+        f"barograph: studio at http://127.0.0.1:8642/ for the tokens of {file} (Ctrl-C ends it)",
+        f"barograph: studio at http://devbox:8642/ from other machines for the tokens of {file}"]
+
+
+def test_an_address_that_others_can_open_is_the_only_one() -> None:
+    assert links_of("10.0.0.7", 8642, []) == Links("http://10.0.0.7:8642/", "http://10.0.0.7:8642/")
 
 
 def test_a_short_token_is_refused(tmp_path: Path, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:

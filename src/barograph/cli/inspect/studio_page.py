@@ -35,16 +35,22 @@ def show_studio(
     def ready(links: Links) -> None:
         if as_json:
             printer.json({"url": links.writer, "reader_url": links.reader or None})
-        elif tokens is not None:
-            printer.line(f"barograph: studio at {links.page} for the tokens of {tokens} (Ctrl-C ends it)")
         else:
-            printer.line(f"barograph: studio at {links.writer} (Ctrl-C ends it)")
-            if links.reader and links.reader != links.writer:
-                printer.line(f"barograph: read only at {links.reader}")
+            here = _lines(links, tokens)
+            others = _lines(links.elsewhere, tokens, " from other machines") if links.elsewhere else []
+            for line in (f"{here[0]} (Ctrl-C ends it)", *here[1:], *others):
+                printer.line(f"barograph: {line}")
         if open_browser and os.environ.get("DISPLAY", "") + os.environ.get("WAYLAND_DISPLAY", ""):
             webbrowser.open(links.page if tokens is not None else links.writer)
 
     serve(roots, host=host, port=port, tokens=known, on_ready=ready)
+
+
+def _lines(links: Links, tokens: Path | None, whence: str = "") -> list[str]:
+    if tokens is not None:
+        return [f"studio at {links.page}{whence} for the tokens of {tokens}"]
+    read_only = [f"read only at {links.reader}{whence}"] if links.reader not in ("", links.writer) else []
+    return [f"studio at {links.writer}{whence}", *read_only]
 
 
 def _tokens_of_environment() -> list[Token]:

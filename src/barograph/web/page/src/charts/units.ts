@@ -38,7 +38,8 @@ export function ticksIn(ticks: readonly (number | null)[], unit: Unit, log = fal
     const [size, sign] = prefix(log ? Math.abs(tick) : most);
     // On a log axis neighbors differ by their size, and each is short by itself.
     if (log || !Number.isFinite(gap) || most / gap > 1e4 || most < 1e-3) return `${figure(Number((tick / size).toPrecision(3)))}${sign}${percent}`;
-    const digits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(gap / size) - 1e-9)));
+    // The fewest that leave the distance as it is: 2 for 0.25.
+    const digits = [0, 1, 2, 3, 4, 5, 6, 7].find((few) => Math.abs(Number((gap / size).toFixed(few)) - gap / size) < 1e-9 * gap / size) ?? 8;
     return `${(tick / size).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}${sign}${percent}`;
   });
 }
