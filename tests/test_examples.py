@@ -52,7 +52,7 @@ def test_the_demonstration_shows_what_it_claims(tmp_path: Path) -> None:
 def test_the_study_of_the_example_finds_a_winner(tmp_path: Path, jobs_home: Path) -> None:
     (tmp_path / "examples").symlink_to(EXAMPLES)
     said = python("-m", "barograph", "tune", "examples/tune.toml", "--jobs", "2", folder=tmp_path)
-    assert "command  examples/tune_digits.py --epochs 6 --lr" in said
+    assert "command  python examples/tune_digits.py --epochs 6 --lr" in said
     assert said.count(" started: lr=") == 2
 
 

@@ -46,7 +46,7 @@ def test_the_page_says_what_went_wrong_and_what_it_cost(desk: Any) -> None:
 
     assert "at step 20 would have saved" in told.text
     page = (desk.folder / "poisoned.html").read_text(encoding="utf-8")
-    assert "1 NaN values in the batch" in page
+    assert "1 NaN of 256 values in the batch" in page
     assert "since step 20, N104" in page
     assert "could have been saved" in page
     assert "Confusion over time" in page

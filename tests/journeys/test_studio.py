@@ -197,7 +197,7 @@ def test_the_list_of_runs_says_what_is_wrong_although_the_first_question_failed(
     tab.until(lambda: any("ERR_FAILED" in text for text in tab.complaints), "the question fails")
     playwright.expect(row).to_contain_text("costly:")  # the finding by name
     page.get_by_role("link", name="Now").click()
-    page.get_by_role("link", name="Runs").click()
+    page.get_by_role("link", name="Runs", exact=True).click()
 
     playwright.expect(row).to_contain_text("dead, since step 0")
 

@@ -132,7 +132,7 @@ def test_a_writer_edits_deletes_and_undoes_while_another_tab_is_told(
     url, _ = proxy
     tab = Tab(browser)
     page = tab.open(f"{url}?token={WRITE}")
-    playwright.expect(page.get_by_role("link", name="Runs")).to_be_visible()
+    playwright.expect(page.get_by_role("link", name="Runs", exact=True)).to_be_visible()
     assert "token" not in page.url
     page.goto(f"{url}#/run/0/second")
     late = tab.context.new_page()

@@ -183,8 +183,9 @@ def _against_vanishing(view: StepView, layers: LayerTable, between: Between, inp
     if between.made_of:
         found = _layers_in_words(between.made_of)
         if inputs:
-            return (f"{SCALE_INPUTS} Their RMS is {number(inputs)}, and the first of {found} passes almost no "
-                    "gradient.")
+            alone = sum(between.made_of.values()) == 1
+            which = f"the {next(iter(between.made_of))} layer" if alone else f"the first of {found}"
+            return f"{SCALE_INPUTS} Their RMS is {number(inputs)}, and {which} passes almost no gradient."
         return (f"Replace {found} by ReLU or GELU, or add a normalization layer before each: each "
                 "of them shrinks the gradient.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))

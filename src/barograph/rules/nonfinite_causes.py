@@ -74,7 +74,8 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     # −inf in a batch may be a mask.
     count = int((batch.column("nan") + batch.column("posinf")).sum())
     if count:
-        return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")]
+        are = "value of the batch is" if count == 1 else "values of the batch are"
+        return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} {are} NaN or infinite")]
     if NOT_AN_OPERATION not in fact_values(view, Fact.BAD_OPERATION):
         return []
     if was_fed_well(view):
