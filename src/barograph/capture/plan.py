@@ -30,6 +30,10 @@ class Plan:
 
     A bit mask says which Selections are active in a step. The statistics for a mask and a key are looked up once and
     then cached.
+
+    Attributes:
+        selections: The Selections; bit n of a mask is the n-th.
+        facts: Mask of those that request facts only.
     """
 
     def __init__(self, selections: Iterable[Selection]) -> None:
@@ -55,7 +59,7 @@ class Plan:
         self._kinds: dict[int, frozenset[Kind]] = {}
         self._alike: dict[tuple[int, Kind], int] = {}
         self._everything = {mode: self._all_of(mode) for mode in Mode}
-        self._facts = sum(bit for bit, item in self._by_kind.get(Kind.FACT, ()) if len(item.kinds) == 1)
+        self.facts = sum(bit for bit, item in self._by_kind.get(Kind.FACT, ()) if len(item.kinds) == 1)
 
     def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None, owed: int = 0) -> int:
         """Return the mask of the Selections whose schedule includes this step, or any from `since` to it.
@@ -75,10 +79,6 @@ class Plan:
     def everything(self, mode: Mode = Mode.TRAIN) -> int:
         """Return the mask of the Selections that apply in this mode at any step."""
         return self._everything[mode]
-
-    def facts(self) -> int:
-        """Return the mask of the Selections that request facts only."""
-        return self._facts
 
     def asks(self, kind: Kind) -> bool:
         """Return whether any Selection requests this kind at any step."""

@@ -56,7 +56,7 @@ class StepChoice:
         due = self._agenda.due(number, mode, optimizer)
         if self._looks and self._counts.of_all <= self._looked_at + _LOOK_STEPS:
             # As at the start of a training: some rules wait for a fact to be the same at several steps.
-            due |= self._plan.facts()
+            due |= self._plan.facts
         return due if self._price.affords(due, position, now) else 0
 
     def took(self, mask: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:

@@ -208,7 +208,9 @@ def beyond(title: str, message: str) -> str:
 
 
 def says(said: str, text: str) -> bool:
-    """Return whether a text repeats what was said: no other number or name in quotes, no "not", few other words.
+    """Return whether a text only repeats what was said.
+
+    It adds something if it has another number, another name in quotes, a "not", or many other words.
 
     Example:
         >>> says("2 NaN of 100 values in the batch of step 7.", "2 NaN values in the batch")

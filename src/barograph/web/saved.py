@@ -29,7 +29,7 @@ _KINDS = ("output", "gradient", "weight", "update")
 _MOST_LINES, _LINES_AT_ONCE, _POINTS = 400, 24, 1600
 _SCRIPT = r'src="\./(assets/[^"]+\.js)"'
 _STYLE = r'href="\./(assets/[^"]+\.css)"'
-"""Find the page's script and style sheet in its HTML; their names contain hashes."""
+"""Patterns for the script and the style sheet that the page's HTML loads; their file names contain hashes."""
 _MOST_CONTOURED = 4
 """Parameters of a study whose contours are saved."""
 _MOST_EMBEDDED_CHARS, _MOST_TEXT_CHARS, _MOST_FILES = 5_000_000, 1_000_000, 200
