@@ -14,7 +14,6 @@ from barograph.errors import MeasureError
 from barograph.measures.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16
 from barograph.measures.histogram import (
     cells,
-    cumulative,
     magnitude_quantile,
     magnitudes_of_bin,
     quantile,
@@ -112,19 +111,6 @@ def test_all_zeros_need_no_histogram():
     seen = Summary(count=4, zeros=4, min=0.0, max=0.0)
     assert quantile(seen, 0.5) == 0
     assert [tuple(cell) for cell in cells(seen)] == [(0.0, 0.0, 4.0)]
-
-
-@quick
-@given(st.lists(st.floats(width=32), max_size=60))
-def test_the_cumulative_distribution_counts_what_lies_up_to_each_bound(values):
-    data = np.array(values, np.float32)
-    finite = data[np.isfinite(data)].astype(np.float64)
-    bounds, shares = cumulative(summarize(data))
-    for bound, share in zip(bounds.tolist(), shares.tolist(), strict=True):
-        negative_to_zero = bound == 0 and math.copysign(1, bound) < 0
-        below = np.count_nonzero(finite < bound if bound > 0 or negative_to_zero else finite <= bound)
-        assert share == pytest.approx(below / finite.size)
-    assert bounds.tolist() == sorted(bounds.tolist())
 
 
 def test_bins_join_without_a_gap():

@@ -12,9 +12,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from barograph.errors import MeasureError
 from barograph.measures.formats import NumberFormat
 from barograph.model.summary import Summary
@@ -72,24 +69,6 @@ def cells(summary: Summary) -> list[Cell]:
 def has_histogram(summary: Summary) -> bool:
     """Return whether the finite elements have a histogram: one was recorded, or all are zero."""
     return bool(summary.exponents) or summary.nonzero == 0
-
-
-def cumulative(summary: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cumulative distribution of the finite elements: upper bounds of the cells, and the share up to each.
-
-    Returns:
-        Two ascending arrays of equal length: `upper` of each cell, and the share of the finite elements in
-        it or below. Both are empty without a histogram or finite elements. Exact at these bounds if the
-        histogram is.
-
-    Example:
-        >>> bounds, shares = cumulative(Summary(count=4, zeros=1, exponents={127: 1, 384: 2}))
-        >>> bounds.tolist(), shares.tolist()
-        ([-2.0, 0.0, 2.0], [0.5, 0.75, 1.0])
-    """
-    found = cells(summary)
-    weights = np.cumsum([cell.weight for cell in found]) if found else np.zeros(0)
-    return np.array([cell.upper for cell in found]), weights / max(summary.finite, 1)
 
 
 def quantile(summary: Summary, q: float) -> float:

@@ -10,8 +10,6 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barograph.measures.ratios import quotient
-
 SIGMA_PER_MAD = 1.4826
 """Ratio of the standard deviation to the median absolute deviation of normally distributed values."""
 
@@ -69,7 +67,7 @@ def robust_z(value: float, history: Sequence[float], *, floor: float = 0.0) -> f
     center, spread = level(history)
     if math.isnan(center):
         return math.nan
-    return quotient(value - center, max(spread, floor))
+    return _quotient(value - center, max(spread, floor))
 
 
 def slope(values: Sequence[float], positions: Sequence[float] | None = None) -> float:
@@ -115,3 +113,10 @@ def extended(window: Sequence[float], value: float, size: int) -> list[float]:
 
 def _finite(values: Sequence[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
+
+
+def _quotient(numerator: float, denominator: float) -> float:
+    """Return numerator / denominator; over 0 it is 0.0 for 0, else inf with the numerator's sign."""
+    if denominator != 0:
+        return numerator / denominator
+    return numerator * math.inf if numerator else 0.0
