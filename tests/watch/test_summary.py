@@ -682,6 +682,22 @@ def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
     assert summary.to_json()["workers"][0]["steps"] == 9
 
 
+def test_a_worker_that_was_killed_recorded_what_it_published_of_the_steps_that_it_made(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.heartbeat = replace(LAST, step=15, coverage=replace(WHOLE, steps=15, steps_seen=15))
+    training.steps(*[0.5] * 9)
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+
+    text = closing_text(summary_of(store, watcher.judged))
+
+    assert "9 of 15 steps (tensors at each)" in text
+    assert "The last 6 steps are lost: it was killed before it published them." in text
+    assert "of 15 steps" not in closing_text(summary_of(store, watcher.judged, is_complete=False))
+
+
 def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:
     training.steps(0.5, 0.5, 0.5)
     summary = summarized(store, training, raises(), replace(LAST, coverage=replace(ONE_STEP, steps=4, steps_seen=4)))

@@ -136,10 +136,12 @@ def recorded_lines(summary: RunSummary) -> list[str]:
     made, seen = steps_made_and_seen(summary.workers)
     made, seen = (max(number, *(getattr(item, name) for item in summary.workers), 0) if summary.workers else 0
                   for number, name in ((made, "steps"), (seen, "steps_seen")))
-    tensors = f" (tensors at {'each' if seen == made else f'{seen:,}'})" if made else ""
+    lost = max((item.lost for item in summary.workers if item.steps == made), default=0)
+    seen = max(item.steps_seen for item in summary.workers) if lost else seen
+    tensors = f" (tensors at {'each' if seen == made - lost else f'{seen:,}'})" if made else ""
     lasts = [item.last for item in summary.workers if item.last is not None]
     evaluations = max((last.coverage.evaluations for last in lasts), default=0)
-    steps = f"{count(made, 'step')}{tensors}"
+    steps = f"{f'{made - lost:,} of ' if lost else ''}{count(made, 'step')}{tensors}"
     recorded = f"{steps}, {count(evaluations, 'evaluation')}"
     costliest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     # A run that another tool recorded has no such times.
