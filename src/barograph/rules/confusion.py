@@ -160,6 +160,7 @@ class Confusion(Rule):
 
 _SHIFTED = 0.7
 _MOSTLY = 0.5
+_TOLD_APART = 0.8
 _MOST_NAMED = 3
 _LEAST_CLASSES = 3
 _MOST_PAIRS = 1000
@@ -191,16 +192,16 @@ def _with_the_one_before(
 
 
 def _exchanged(rows: Mapping[int, Counts]) -> dict[int, int]:
-    """Return the classes that are predicted as one another in a circle, each with its prediction."""
-    if len(rows) < _LEAST_CLASSES:
+    """Return the classes that are predicted as one another in a circle, each with its prediction.
+
+    Only if the model tells nearly all classes apart: by chance, one that has learned nothing has circles too.
+    """
+    first = {target: max(row, key=lambda name: row[name]) for target, row in rows.items()}
+    shares = {target: row[first[target]] / sum(row.values()) for target, row in rows.items()}
+    if (len(rows) < _LEAST_CLASSES or len(set(first.values())) < _TOLD_APART * len(rows)
+            or fmean(shares.values()) < _SHIFTED):
         return {}
-    wrong: dict[int, int] = {}
-    shares: dict[int, float] = {}
-    for target, row in rows.items():
-        prediction = max(row, key=lambda name: row[name])
-        shares[target] = row[prediction] / sum(row.values())
-        if prediction != target and shares[target] >= _MOSTLY:
-            wrong[target] = prediction
+    wrong = {name: other for name, other in first.items() if other != name and shares[name] >= _MOSTLY}
     outside = wrong
     while outside:
         outside = {name: other for name, other in wrong.items() if name not in wrong.values() or other not in wrong}
