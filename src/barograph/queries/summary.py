@@ -23,6 +23,7 @@ from barograph.queries.preset_advice import advised
 from barograph.queries.problems import Problem, problems_of
 from barograph.queries.wording import not_evaluated_lines
 from barograph.rules.base import Rule
+from barograph.rules.frameworks import finding_for
 from barograph.rules.words import sentence
 from barograph.runs.format.layout import ENDINGS, MANIFEST, metadata_name
 from barograph.runs.format.metadata import ending_from_bytes, manifest_from_bytes
@@ -274,7 +275,8 @@ def summary_of(store: Store, judged: Judged, *, is_complete: bool = True) -> Run
     reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None, full=judged.store_full,
                        is_complete=is_complete) for worker in declared]
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
-    findings = sorted(judged.findings, key=lambda item: (
+    loaded = frozenset(name for item in workers for name in item.loaded)
+    findings = sorted((finding_for(item, loaded) for item in judged.findings), key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     untrained = None if workers else _untrained(store, attempt)
     logged = _logged(store) if workers and not any(map(_may_have_trained, workers)) else 0

@@ -21,7 +21,7 @@ from barograph.rules.course import course_of, fall_of
 from barograph.rules.explosion import suspect_explosion
 from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.rules.standing import NOISY, Level, follow
-from barograph.rules.words import number, percent
+from barograph.rules.words import UNFREEZING, number, percent
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -337,7 +337,6 @@ def _behind_standing_at_chance(
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:
         found.append(Suspicion(Cause.FROZEN_PARAMETER, 0.4, f"{percent(frozen)} of the parameters are frozen",
-                               "Unfreeze the layers that should learn (requires_grad = True; trainable = True in "
-                               "Keras)."))
+                               f"Unfreeze the layers that should learn ({UNFREEZING})."))
     return by_weight(found)
 

@@ -14,6 +14,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
+from barograph.rules.frameworks import either
 from barograph.rules.words import number, percent
 from barograph.runs.reading.view import StepView
 
@@ -55,8 +56,9 @@ MISMATCHES: tuple[Mismatch, ...] = (
              Cause.SOFTMAX_WRONG_AXIS),
     Mismatch(Fact.LOGITS_AS_PROBABILITIES, 0.5,
              "{share} of the rows that the loss takes as (log-)probabilities do not sum to 1.",
-             "Use the loss that takes logits (cross_entropy in torch, from_logits=True in Keras), or end the model "
-             "with a log_softmax in torch, a softmax in Keras.",
+             either(torch="Use the loss that takes logits, cross_entropy, or end the model with a log_softmax",
+                    keras="Set from_logits=True in the loss, or end the model with a softmax",
+                    jax="Use a loss that takes logits, or end the model with a softmax") + ".",
              Cause.LOGITS_AS_PROBABILITIES),
     Mismatch(Fact.BROADCAST, 1.5,
              "The loss runs over {value} times as many elements as the model returned: outputs and targets of "

@@ -14,9 +14,10 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
+from barograph.rules.frameworks import either
 from barograph.rules.suspects import remember_facts
 from barograph.rules.weights import is_norm_on_purpose, remember_norms
-from barograph.rules.words import joined, names, sentence
+from barograph.rules.words import FREEZING, UNFREEZING, joined, names, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -172,9 +173,8 @@ class ParametersAndOptimizer(Rule):
                else "they were never trained and only pass random features on")
         yield Symptom(
             message=f"{sentence(description)}: {why}.",
-            remedy="Freeze only trained layers. To train these, leave them trainable (requires_grad; trainable = "
-            "True before compile). To load pretrained weights, check the missing_keys that "
-            "load_state_dict(…, strict=False) returns, or what load_weights skipped.",
+            remedy=f"Freeze only trained layers. To train these, unfreeze them ({UNFREEZING}). To load pretrained "
+                   f"weights, check {_SKIPPED}.",
             evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, description),),
             subject="untrained",
             severity=Severity.DOUBTFUL,
@@ -199,9 +199,7 @@ class ParametersAndOptimizer(Rule):
             yield Symptom(
                 message=f"{sentence(description)}"
                 + (", although their modules ran." if upstream else "."),
-                remedy="Remove .detach(), .data, .item(), .numpy(), torch.no_grad(), torch.tensor(…) or "
-                "stop_gradient between these layers and the loss. To freeze layers, use "
-                "requires_grad_(False), or a mask in Optax.",
+                remedy=f"Remove {_CUTTING} between these layers and the loss. To freeze layers, use {FREEZING}.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="cut",
                 causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, description),),
@@ -251,6 +249,10 @@ def _norms_outside(description: str, outside: float, step: int) -> Symptom:
 _OFTEN = 0.01
 """Optimizers per step: more than one in a hundred steps loses their state too often."""
 _MOST_REMEMBERED = 200
+_SKIPPED = either(torch="the missing_keys that load_state_dict(…, strict=False) returns",
+                  keras="what load_weights skipped", jax="which parameters the checkpoint lacks")
+_CUTTING = either(torch=".detach(), .data, .item(), .numpy(), torch.no_grad() or torch.tensor(…)",
+                  keras="stop_gradient or .numpy()", jax="stop_gradient")
 
 
 _WITHOUT_PARAMETERS = (
