@@ -62,8 +62,8 @@ def test_no_remedy_is_in_the_words_of_pytorch_alone(path: Path) -> None:
 
 
 def test_texts_are_found_wherever_they_stand() -> None:
-    source = ('def f(x):\n    """torch.a in a docstring."""\n    return "torch.b", f"torch.c {x} on", {"k": "torch.d"}\n'
-              'A = either(torch="torch.e")\n')
+    source = ('def f(x):\n    """torch.a in a docstring."""\n    return "torch.b", f"torch.c {x} on", {"k": "torch.d"}'
+              '\nA = either(torch="torch.e")\n')
     assert sorted(text for text in texts_of(source) if speaks_pytorch(text)) == ["torch.b", "torch.c  on", "torch.d"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.clock import ManualClock
-from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
+from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Symptom, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.origin import Untrained
@@ -24,10 +25,12 @@ from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
 from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
-from barograph.rules.base import Rule
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.words import CLIPPING
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.findings import read_findings
 from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
@@ -696,6 +699,24 @@ def test_a_worker_that_was_killed_recorded_what_it_published_of_the_steps_that_i
     assert "9 of 15 steps (tensors at each)" in text
     assert "The last 6 steps are lost: it was killed before it published them." in text
     assert "of 15 steps" not in closing_text(summary_of(store, watcher.judged, is_complete=False))
+
+
+def test_advice_names_only_the_framework_of_the_run(store: Store, clock: ManualClock, high: type[Rule]) -> None:
+    class Clips(high):  # type: ignore[misc, valid-type]
+        def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+            for found in super().judge(view, memory):
+                yield replace(found, remedy=f"Clip gradients ({CLIPPING}).") if isinstance(found, Symptom) else found
+
+    training = Training(store, clock, versions={"torch": "2.0", "sklearn": "1.0"})
+    training.steps(0.5, 3.0)
+    watcher = Watcher(store, [Clips()], clock=clock)
+    watcher.poll()
+
+    in_torch = "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step)."
+    assert [item.remedy for item in watcher.findings] == [in_torch]
+    assert [item.remedy for item in summary_of(store, watcher.judged).findings] == [in_torch]
+    watcher.close()
+    assert [item.remedy for item in read_findings(store).findings] == [in_torch]
 
 
 def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:
