@@ -97,7 +97,10 @@ def test_a_symptom_of_unknown_cause_is_never_called_overfitting(code: str) -> No
     assert "overtraining" not in problems_of((finding(code, opened=3), late))[0].leads_to
 
 
-@pytest.mark.parametrize("cause", [Cause.FROZEN_PARAMETER, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA])
+@pytest.mark.parametrize("cause", [
+    Cause.FROZEN_PARAMETER, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA, Cause.TARGETS_IN_INPUT,
+    Cause.LEAKY_VALIDATION,
+])
 def test_a_model_that_learns_less_may_overfit(cause: str) -> None:
     (problem,) = problems_of((finding("X101", Suspicion(cause, 0.9), opened=3),
                               finding("L102", Suspicion(Cause.OVERFITTING, 0.6), opened=100)))

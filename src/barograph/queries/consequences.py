@@ -70,6 +70,7 @@ RULES_AFTER: Mapping[str, frozenset[str]] = {
                      Cause.SQRT_OF_ZERO, Cause.FP16_OVERFLOW, Cause.LOSS_SCALE_COLLAPSE), _NOT_FINITE | {"N104"}),
     Cause.TREES_ADD_NOTHING: frozenset({"W103", "L101", "L103", "T104"}),
     Cause.OVERFITTING: frozenset({"L103", "T104"}),
+    **dict.fromkeys((Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION), frozenset({"L102", "L103", "T104"})),
     Cause.SLOW_DATA_LOADING: frozenset({"M102", "M103", "M104", "M107", "M109", "M114", "P106"}),
     Cause.MEMORY_LEAK: frozenset({"M105", "M111", "M113"}),
 }
@@ -88,6 +89,8 @@ CAUSES_AFTER: Mapping[str, frozenset[str]] = {
     Cause.STALE_OPTIMIZER: _STRUCK,
     Cause.UNSHUFFLED_DATA: _MISREAD_AS | {Cause.BAD_SAMPLE},
     Cause.CLASS_IMBALANCE: frozenset({Cause.OVERFITTING, Cause.LABELS_UNRELATED}),
+    # While the data leaks, neither loss says whether the model generalizes.
+    **dict.fromkeys((Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION), frozenset({Cause.OVERFITTING})),
     Cause.LABELS_UNRELATED: frozenset({Cause.OVERFITTING, Cause.LEARNING_RATE_TOO_LOW, Cause.CLASS_IMBALANCE}),
     Cause.LOGITS_AS_PROBABILITIES: _STRUCK | {Cause.LOG_OF_ZERO, Cause.LOSS_SIGN, Cause.WRONG_LOSS},
     **dict.fromkeys((Cause.LEARNING_RATE_TOO_HIGH, Cause.NO_WARMUP, Cause.MOMENTUM_WRONG, Cause.EXPLODING_GRADIENT,
@@ -108,6 +111,7 @@ LEARNS_ANYWAY = frozenset({
     Cause.STALE_OPTIMIZER, Cause.OPTIMIZER_STATE_LOST, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA,
     Cause.REPEATED_BATCH, Cause.LABELS_UNRELATED, Cause.NO_WARMUP, Cause.NO_GRADIENT_CLIPPING,
     Cause.INPUT_NOT_NORMALIZED, Cause.EVAL_MODE_IN_TRAINING, Cause.TRAIN_MODE_IN_EVALUATION,
+    Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION,
 })
 """Causes that make a model learn less, or something else, and let it overfit."""
 

@@ -40,7 +40,7 @@ from barograph.rules.course import (
 )
 from barograph.rules.predictions import are_guesses
 from barograph.rules.suspects import momentum_in, remember_facts
-from barograph.rules.words import lower_rate, number, percent, sentence
+from barograph.rules.words import UNFREEZE, lower_rate, number, percent, sentence
 from barograph.runs.reading.view import StepView
 
 _LOSS = frozenset({Kind.LOSS})
@@ -182,7 +182,8 @@ class LossNotDecreasing(Rule):
                           f"for {number(1 / (1 - momentum))} steps, and the loss oscillates",
                           "Lower the momentum to 0.9.") if _HEAVY_MOMENTUM <= momentum < 1 else
                 Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.1, "a common cause"),
-                *([Suspicion(Cause.FROZEN_PARAMETER, 0.5, f"{percent(clues['frozen'])} of the parameters are frozen")]
+                *([Suspicion(Cause.FROZEN_PARAMETER, 0.5, f"{percent(clues['frozen'])} of the parameters are frozen",
+                             UNFREEZE)]
                   if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN else ()),
                 *(item for item in pace_suspicions(clues) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
             ]),
@@ -287,7 +288,8 @@ def _behind_standstill(view: StepView, fall: Fall, clues: Mapping[str, Any]) -> 
     if fall.noise > _WILD * abs(fall.now):
         seen.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, "the loss oscillates strongly and does not fall"))
     if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN:
-        seen.append(Suspicion(Cause.FROZEN_PARAMETER, 0.3, f"{percent(clues['frozen'])} of the parameters are frozen"))
+        seen.append(Suspicion(Cause.FROZEN_PARAMETER, 0.3, f"{percent(clues['frozen'])} of the parameters are frozen",
+                              UNFREEZE))
     return by_weight([*seen, *usual])
 
 

@@ -173,8 +173,7 @@ class ParametersAndOptimizer(Rule):
                else "they were never trained and only pass random features on")
         yield Symptom(
             message=f"{sentence(description)}: {why}.",
-            remedy=f"Freeze only trained layers. To train these, unfreeze them ({UNFREEZING}). To load pretrained "
-                   f"weights, check {_SKIPPED}.",
+            remedy=f"Unfreeze them ({UNFREEZING}) to train them. If they should be pretrained, check {_SKIPPED}.",
             evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, description),),
             subject="untrained",
             severity=Severity.DOUBTFUL,

@@ -27,6 +27,8 @@ UNFREEZING = either(torch="requires_grad_(True)", keras="trainable = True before
                     jax="take them out of the mask in Optax")
 """How to unfreeze layers."""
 
+UNFREEZE = f"Unfreeze the layers that should learn ({UNFREEZING})."
+
 HE = either(torch="kaiming_normal_", keras="he_normal", jax="he_normal")
 XAVIER = either(torch="xavier_uniform_", keras="glorot_uniform", jax="glorot_uniform")
 BY_ACTIVATION = f"{HE} for ReLU, {XAVIER} for tanh and sigmoid"
