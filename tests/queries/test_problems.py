@@ -108,6 +108,21 @@ def test_a_model_that_learns_less_may_overfit(cause: str) -> None:
     assert problem.leads_to == ("overfitting",)
 
 
+@pytest.mark.parametrize(("weight", "stuck_at", "titles"), [
+    (0.5, 9, ["Parameters do not change"]),
+    (0.65, 9, ["The labels do not match the inputs", "Parameters do not change"]),
+    (0.5, 300, ["The labels do not match the inputs", "Parameters do not change"]),
+])
+def test_a_loss_at_chance_blames_no_labels_where_parameters_get_no_gradient(
+    weight: float, stuck_at: int, titles: list[str]
+) -> None:
+    stuck = replace(finding("W104", Suspicion(Cause.DETACHED_GRAPH, 0.1), opened=stuck_at), subject="gradient zero")
+
+    problems = problems_of((stuck, finding("L108", Suspicion(Cause.LABELS_UNRELATED, weight), opened=200)))
+
+    assert [problem.title for problem in problems] == titles
+
+
 def test_overtraining_follows_from_overfitting() -> None:
     (problem,) = problems_of((finding("L102", Suspicion(Cause.OVERFITTING, 0.6), opened=100),
                               finding("L103", Suspicion(Cause.OVERFITTING, 0.1), opened=473, severity=Severity.NOTE)))

@@ -277,7 +277,8 @@ class FrozenParameter(Rule):
         else:
             why, remedy = "and their gradient is exactly zero", (
                 f"Check that their output reaches the loss (no {DETACHING}, no unused branch), "
-                "that their units are not dead, and that no layer around them starts at zero."
+                "that their units are neither dead nor saturated (scale the inputs), and that no layer around them "
+                "starts at zero."
             )
         return Symptom(
             message=f"Of {len(weights)} parameters, {names([weights.paths[row] for row in rows])} did not change "
