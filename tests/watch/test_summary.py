@@ -282,6 +282,30 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert len(lines) == 3
 
 
+@pytest.mark.parametrize(("loaded", "fix"), [
+    ({"torch"}, "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
+    ({"jax"}, "Wrap the training step in barograph.jax.observe."),
+    ({"keras", "tensorflow"}, "End each step of a TensorFlow loop with barograph.tensorflow.step."),
+])
+def test_how_to_record_steps_is_said_for_the_framework_that_was_loaded(loaded: set[str], fix: str) -> None:
+    nothing = replace(LAST, coverage=replace(WHOLE, steps=0, steps_seen=0))
+    worker = replace(DONE, last=nothing, loaded=frozenset(loaded))
+
+    assert f"  fix       {fix}" in closing_text(replace(CLEAN, steps=0, workers=(worker,))).splitlines()
+
+
+def test_why_no_step_was_recorded_comes_first_where_it_is_known() -> None:
+    nothing = replace(LAST, coverage=replace(WHOLE, steps=0, steps_seen=0))
+    why = ("No training step was recorded: backward() ran 9 times, but no optimizer stepped and no weight changed. "
+           "Call optimizer.step() after backward().")
+
+    lines = closing_text(replace(CLEAN, steps=0, unseen=(why,), workers=(replace(DONE, last=nothing),))).splitlines()
+
+    assert lines[1:3] == [
+        "barograph: No training step was recorded: backward() ran 9 times, but no optimizer stepped and no weight "
+        "changed.", "  fix       Call optimizer.step() after backward()."]
+
+
 def test_a_run_without_times_says_nothing_of_its_cost() -> None:
     timeless = replace(LAST, cost=Cost(train_secs=0.0, capture_secs=0.0))
 

@@ -195,10 +195,12 @@ class ParametersAndOptimizer(Rule):
         upstream = bool(ran) and ran[0] in paths
         half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
         if upstream or half:
+            # No layer is reached: more likely than a cut is that backward was never called.
+            first = f"{_BACKWARD}. Otherwise remove" if unreached >= learn > 0 else "Remove"
             yield Symptom(
                 message=f"{sentence(description)}"
                 + (", although their modules ran." if upstream else "."),
-                remedy=f"Remove {_CUTTING} between these layers and the loss. To freeze layers, use {FREEZING}.",
+                remedy=f"{first} {_CUTTING} between these layers and the loss. To freeze layers, use {FREEZING}.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="cut",
                 causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, description),),
@@ -250,6 +252,8 @@ _OFTEN = 0.01
 _MOST_REMEMBERED = 200
 _SKIPPED = either(torch="the missing_keys that load_state_dict(…, strict=False) returns",
                   keras="what load_weights skipped", jax="which parameters the checkpoint lacks")
+_BACKWARD = either(torch="Call loss.backward() before optimizer.step()", keras="Compute the gradients of this loss",
+                   jax="Differentiate this loss")
 _CUTTING = either(torch=".detach(), .data, .item(), .numpy(), torch.no_grad() or torch.tensor(…)",
                   keras="stop_gradient or .numpy()", jax="stop_gradient")
 
