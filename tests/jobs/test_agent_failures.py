@@ -320,7 +320,8 @@ def test_an_instance_ends_in_every_phase_when_it_is_asked_to(
 
 
 @pytest.mark.parametrize(("script", "event", "has_finished"), [
-    ("true", "uploading", True), ("exit 3", "uploading", False), ("trap 'exit 0' TERM; sleep 600 & wait", "training", False),
+    ("true", "uploading", True), ("exit 3", "uploading", False),
+    ("trap 'exit 0' TERM; sleep 600 & wait", "training", False),
 ])
 def test_the_agent_notes_whether_the_script_finished_before_files_are_stored(
     place: Place, script: str, event: str, has_finished: bool

@@ -38,7 +38,7 @@ from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.strategies.threads import one_thread
-from barograph.tune.study_events import event_log, event_name
+from barograph.tune.study_events import event_log, event_name, has_event
 from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
@@ -53,11 +53,10 @@ class Study(StudyState):
 
     Args:
         spec: Specification.
-        log: Event log; None for a study in memory.
-        live: Latest values of running trials; None: those of this process only.
+        store: Where it is stored; None for a study in memory.
+        log: Event log in the store.
         heritage: Trials of earlier studies to start from.
         clock: Clock.
-        url: Where it is stored; "" for a study in memory.
 
     Example:
         >>> study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="random", seed=1, trials=3)
@@ -68,12 +67,12 @@ class Study(StudyState):
     """
 
     def __init__(
-        self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
-        clock: Clock | None = None, live: LiveValues | None = None, url: str = "",
+        self, spec: StudySpec, store: Store | None = None, log: EventLog | None = None, *,
+        heritage: Heritage | None = None, clock: Clock | None = None,
     ) -> None:
         super().__init__(spec, heritage or Heritage(), clock or SystemClock())
-        self._log, self.url = log, url
-        self._live = live or LiveValues(None, self._clock)
+        self._store, self._log, self.url = store, log, store.url if store else ""
+        self._live = LiveValues(store, self._clock)
         self._strategy: Strategy | None = None
         self._averages = RunningAverages()
 
@@ -148,7 +147,7 @@ class Study(StudyState):
         except NotLeading:
             raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock), url=store.url)
+        return cls(spec, store, log, heritage=heritage, clock=clock)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -167,8 +166,8 @@ class Study(StudyState):
         if events[0].kind == DAMAGED:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
         first = events[0].data
-        study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
-                    clock=clock, live=LiveValues(store, clock), url=store.url)
+        study = cls(StudySpec.from_json(first), store, log, heritage=Heritage.from_json(first.get("heritage", {})),
+                    clock=clock)
         study._take(events[1:])
         return study
 
@@ -246,9 +245,20 @@ class Study(StudyState):
         self._note("refit-failed", lambda: {"trial": self.best.number, "reason": reason})
 
     def refresh(self) -> None:
-        """Read the events of other processes."""
+        """Read the events of other processes.
+
+        Raises:
+            UnknownStudy: Its files were deleted.
+            StoreError: The store is unreachable.
+        """
         if self._log is not None:
+            self._check_exists()
             self._take(self._log.new())
+
+    def _check_exists(self) -> None:
+        """Raise an error if its files were deleted: further ones would belong to no study."""
+        if self._store is not None and not has_event(self._store, event_name(0)):
+            raise UnknownStudy(f"The study was deleted while it ran ({self.url}).")
 
     def give(self, parameters: Mapping[str, Any]) -> None:
         """Try these values next.
@@ -425,6 +435,7 @@ class Study(StudyState):
             if self._log is None:
                 self._take([Event(kind, self._clock.unix(), body)])
                 return True
+            self._check_exists()
             try:
                 event = self._log.append(kind, **body)
             except NotLeading:

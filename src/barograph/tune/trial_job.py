@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob, closest
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
-from barograph.jobs.job_log import EventLog, instance_folder
+from barograph.jobs.job_log import SPEC, EventLog, instance_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Phase
@@ -135,11 +135,12 @@ class TrialJob:
         return False
 
     def request_stop(self, reason: str) -> None:
-        """Ask the job to stop.
+        """Ask the job to stop, unless its files were deleted, too.
 
         Raises:
             StoreError: The store rejects the request.
         """
+        self._view.store.get(SPEC)
         request_stop(self._view, reason)
 
     def _values(self) -> dict[str, MetricCurve]:

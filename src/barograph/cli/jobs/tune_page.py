@@ -14,7 +14,7 @@ from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.cli.stray_options import OTHER_NAMES
-from barograph.errors import BarographError, UnknownName
+from barograph.errors import BarographError, UnknownName, UnknownStudy
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
@@ -186,6 +186,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         print(file=sys.stderr)
         _say_how_to_continue(plan.name)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except UnknownStudy:  # deleted while it ran: nothing to continue
+        raise
     except BarographError:
         _say_how_to_continue(plan.name)
         raise
