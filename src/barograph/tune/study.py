@@ -20,7 +20,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.tune.completion import reason_to_end, tried_again
+from barograph.tune.completion import failure_of_all, reason_to_end, tried_again
 from barograph.tune.confirmation import Confirmation
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.live_values import Latest, LiveValues
@@ -107,7 +107,7 @@ class Study(StudyState):
             parents: Up to five earlier studies to start from, or their locations.
             transfer: Whether the parents used other data or another model: then their best parameters are tried
                 first. Otherwise their trials count as if this study had made them.
-            resume: Continue an existing study; one that gave up, because all its trials failed, tries again.
+            resume: Continue an existing study; one whose trials all failed tries again.
             clock: The time.
 
         Raises:
@@ -130,9 +130,7 @@ class Study(StudyState):
         if store and resume and event_log(store, clock).new():
             found = cls.open(store, clock=clock)
             check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
-            wanted = tried_again(completion if changes_end else found.spec.completion, found.trials)
-            if found.spec.completion != wanted:
-                found.extend(wanted)
+            found.go_on(completion if changes_end else found.spec.completion)
             return found
         check_not_empty(spec)
         heritage = heritage_of([
@@ -411,6 +409,13 @@ class Study(StudyState):
     def extend(self, completion: Completion) -> None:
         """Continue with other completion criteria."""
         self._note("extended", lambda: {"completion": asdict(completion)})
+
+    def go_on(self, completion: Completion, *, if_stopped: bool = False) -> None:
+        """Continue with these completion criteria if they are new or all trials failed, and if a user stopped it."""
+        again = if_stopped if self.was_stopped else bool(self.over and failure_of_all(self.trials))
+        wanted = tried_again(completion, self.trials, was_over=again)
+        if again or self.spec.completion != wanted:
+            self.extend(wanted)
 
     def _excuse_failures(self) -> None:
         super()._excuse_failures()

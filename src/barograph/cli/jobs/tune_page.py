@@ -23,7 +23,7 @@ from barograph.rules.words import joined
 from barograph.tune.about import start_of
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
-from barograph.tune.completion import common_failure, tried_again
+from barograph.tune.completion import failure_of_all, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.later_jobs import due
 from barograph.tune.live_values import Latest
@@ -75,7 +75,7 @@ def resume_named(
     if jobs is not None or secs is not None or study.over:
         limit = study.spec.completion
         limit = replace(limit, trials=limit.trials if jobs is None else jobs, secs=limit.secs if secs is None else secs)
-        study.extend(tried_again(limit, study.trials))
+        study.extend(tried_again(limit, study.trials, was_over=bool(study.over)))
     if study.over and not study.running:
         hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
         _say(f"no more trials: {study.over}.{hint}")
@@ -260,7 +260,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
         printer.line(str(region), indent=2)
     best = best_of(study)
     if best is None:
-        cause = common_failure(study.trials, 1)
+        cause = failure_of_all(study.trials)
         if not cause:
             printer.line("No trial has finished yet.")
         elif cause != study.over:  # which has been printed
