@@ -134,8 +134,9 @@ def test_a_metric_that_is_only_printed_is_read_while_the_job_runs(tmp_path: Path
 
 
 def test_names_are_printed_before_numbers(tmp_path: Path) -> None:
-    job: Any = Job(tmp_path, 'epoch 1 acc: 0.9, test/loss=.5\n{"f1": -1e-3}\nsaved: model.pt\nacc: 0.8')
-    assert printed_names(job) == ["acc", "test/loss", "f1"]
+    job: Any = Job(tmp_path, 'epoch 1 acc: 0.9, test/loss=.5\n{"f1": -1e-3}\nsaved: model.pt\nacc: 0.8, recall 9%\n'
+                             "barograph: 86 steps, 2 evaluations\n  13 rules need 2 minutes\n")
+    assert printed_names(job) == ["epoch", "acc", "test/loss", "f1", "recall"]
 
 
 @pytest.mark.parametrize(("output", "meant", "printed"), [

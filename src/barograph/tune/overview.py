@@ -330,7 +330,10 @@ def verdict_of(study: Study) -> str:
             return f"No trial finished. {cause[:1].upper()}{cause[1:]}"
         states = Counter(trial.state for trial in trials)
         counts = ", ".join(f"{states[state]} {state}" for state in TrialState if states[state])
-        return f"No trial has finished yet: {counts}."
+        if study.running or not study.over:
+            return f"No trial has finished yet: {counts}."
+        reason, times = Counter(trial.reason for trial in trials).most_common(1)[0]
+        return f"No trial finished: {counts}, {times} of them with: {reason}"
     if len(study.spec.objectives) > 1:
         front = len(study.front)
         return (f"{count(front, 'trial')} of {len(trials):,} {'is' if front == 1 else 'are'} on the Pareto front: no "

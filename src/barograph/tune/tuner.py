@@ -66,9 +66,9 @@ class Tuner:
         self._kept_waiting = None
         try:
             self.study.refresh()
-        except UnknownStudy:
+        except UnknownStudy as error:
             self._stop_jobs("its study was deleted")
-            raise
+            raise UnknownStudy(f"The study was deleted while it ran; its running jobs stop ({self.study.url}).") from error
         for trial in self.study.running:
             if trial.number not in self.jobs:
                 self._start(trial)  # of a tuner that was killed

@@ -28,7 +28,7 @@ from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.later_jobs import due
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_positive, max_secs_of, split_entries
-from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
+from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text, verdict_of
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Trial, TrialState
@@ -262,7 +262,7 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
     if best is None:
         cause = failure_of_all(study.trials)
         if not cause:
-            printer.line("No trial has finished yet.")
+            printer.line(verdict_of(study))
         elif cause != study.over:  # which has been printed
             printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         if cause and plan and study.over:
