@@ -68,7 +68,7 @@ class Tuner:
             self.study.refresh()
         except UnknownStudy as error:
             self._stop_jobs("its study was deleted")
-            raise UnknownStudy(f"The study was deleted while it ran; its running jobs stop ({self.study.url}).") from error
+            raise UnknownStudy(f"The study was deleted while it ran; its jobs stop ({self.study.url}).") from error
         for trial in self.study.running:
             if trial.number not in self.jobs:
                 self._start(trial)  # of a tuner that was killed

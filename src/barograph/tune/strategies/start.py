@@ -45,7 +45,7 @@ def start_count(size: int) -> int:
 class _Design:
     def __init__(self, space: Space, seed: int, index: int) -> None:
         self._space, self._rows = space, list[Floats]()
-        parts = start_count(len(space)) // 2 * 2  # an even number: no part lies around the middle, which is tried anyway
+        parts = start_count(len(space)) // 2 * 2  # even: no part lies around the middle, which is tried anyway
         self._axes = [_axis(parameter.domain, parts, np.random.default_rng([seed, index, place]))
                       for place, parameter in enumerate(space)]
 
