@@ -253,8 +253,9 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
     states = [trial.state for trial in study.trials]
     counts = [f"{states.count(state)} {state}" for state in TrialState if states.count(state)]
     printer.line()
-    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}) in "
-                 f"{duration(study.secs)}"
+    # The tuner of running trials stores the time with its next event.
+    took = "" if study.running else f" in {duration(study.secs)}"
+    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}){took}"
                  + (f"; {study.over}" if study.over else ""))
     for region in hopeless_regions(study):
         printer.line(str(region), indent=2)
