@@ -72,7 +72,8 @@ def _axis(domain: Domain, parts: int, random: np.random.Generator) -> Iterator[f
             first = None
     yield 0.5
     while True:
-        yield from ((part + random.random()) / parts for part in _spread(parts, random))
+        # In the inner half of the part: not close to the middle of the range or to the position in the next part.
+        yield from ((part + 0.25 + random.random() / 2) / parts for part in _spread(parts, random))
 
 
 def _spread(count: int, random: np.random.Generator, first: int | None = None) -> Iterator[int]:
