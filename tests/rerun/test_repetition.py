@@ -193,6 +193,12 @@ def test_a_cause_reads_as_a_sentence(first: Origin, second: Origin, words: str) 
     assert [cause.in_words() for cause in causes_between(first, second)] == [words]
 
 
+def test_a_seed_that_is_an_option_of_the_script_is_one_cause() -> None:
+    first, second = (Origin(parameters={"seed": seed}, seeds={"seed": seed}) for seed in (0, 1))
+
+    assert [cause.in_words() for cause in causes_between(first, second)] == ["the parameter seed differs (0 and 1)"]
+
+
 def test_the_same_origin_gives_no_cause() -> None:
     origin = Origin(parameters={"lr": 0.1}, code=Code("/a", commit="a", diff="origin/0000.abc.diff"))
     assert causes_between(origin, origin) == ()

@@ -113,7 +113,7 @@ def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, 
     return (
         *_of_tables("parameters", first.parameters, second.parameters), *_of_code(first.code, second.code),
         *_of_packages(first, second), *_of_data(first.given, second.given),
-        *_of_tables("seeds", first.seeds, second.seeds),
+        *_of_tables("seeds", *(_without_parameters(origin) for origin in (first, second))),
         *_of_texts("python", "version", first.python_version, second.python_version),
         *_of_texts("machine", "processor", first.hardware.processor, second.hardware.processor),
         *_of_texts("machine", "GPUs", ", ".join(first.hardware.gpus), ", ".join(second.hardware.gpus)),
@@ -218,6 +218,11 @@ def _of_data(first: tuple[DataFile, ...], second: tuple[DataFile, ...]) -> list[
 
 def _short(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def _without_parameters(origin: Origin) -> Mapping[str, Any]:
+    """Return the seeds of the environment: an option such as --seed is also a parameter, and is compared there."""
+    return {name: value for name, value in origin.seeds.items() if name not in origin.parameters}
 
 
 def _shown(table: Mapping[str, Any], name: str) -> str:
