@@ -34,20 +34,10 @@ const places = new SvelteMap<string, number>();
 export function settle(keys: readonly string[]): void {
   const colors = keys.map((key) => chosen.get(key) ?? "");
   untrack(() => {
-    const taken = new Set(colors.filter(Boolean).map(placeOf)), waiting: string[] = [];
-    const own = keys.filter((_, at) => !colors[at]);
-    for (const known of [true, false]) {
-      for (const key of own.filter((one) => places.has(one) === known)) {
-        const place = places.get(key) ?? usualPlace(key);
-        if (taken.has(place)) waiting.push(key);
-        else {
-          taken.add(place);
-          if (!known) places.set(key, place);
-        }
-      }
-    }
-    for (const key of waiting) {
-      const place = freePlace(taken, usualPlace(key));
+    const taken = new Set(colors.filter(Boolean).map(placeOf)), own = keys.filter((_, at) => !colors[at]);
+    // Those that have a color are first, and the others in their order, so that further runs change none.
+    for (const key of [...own.filter((one) => places.has(one)), ...own.filter((one) => !places.has(one))]) {
+      const usual = places.get(key) ?? usualPlace(key), place = taken.has(usual) ? freePlace(taken, usual) : usual;
       taken.add(place);
       if (places.get(key) !== place) places.set(key, place);
     }
