@@ -2,8 +2,8 @@
 
 const HUES = 20;
 /** Lightness and chroma in OKLCH of the three tones, at least 3:1 against the ground. */
-const LIGHT = [[0.56, 0.16], [0.43, 0.12], [0.64, 0.12]] as const;
-const DARK = [[0.8, 0.13], [0.66, 0.15], [0.9, 0.08]] as const;
+const LIGHT = [[0.52, 0.16], [0.38, 0.12], [0.63, 0.14]] as const;
+const DARK = [[0.72, 0.15], [0.57, 0.16], [0.86, 0.11]] as const;
 
 /** FNV-1a, mixed again so that similar names get different colors. */
 function hash(text: string): number {
