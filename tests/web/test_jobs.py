@@ -132,6 +132,12 @@ def test_what_happened_to_a_job_is_told_in_order(client: Client, queue: Queue) -
     assert (job["interruptions"], job["is_over"]) == (1, True)
 
 
+def test_a_stopped_job_is_called_so_once(client: Client, queue: Queue) -> None:
+    queue.add("digits", ("over", {"phase": "stopped", "reason": "Stopped: not needed.", "exit_code": None}))
+
+    assert client.get("/api/job?name=digits").json["history"][-1]["text"] == "Stopped: not needed."
+
+
 def test_output_grows_while_the_job_runs_and_keeps_its_end(client: Client, queue: Queue) -> None:
     store = queue.add("digits", *RUNNING)
     store.put(f"{log_folder(0, 0)}/00000000.log", b"epoch 1\n")
