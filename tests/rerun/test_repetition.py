@@ -89,6 +89,7 @@ def test_nan_equals_nan(tmp_path: Path) -> None:
 def test_nan_beside_a_number_is_different(verdict) -> None:  # type: ignore[no-untyped-def]
     said = verdict(losses=(2.0, 1.5, math.nan, 1.125))
     assert (said.sameness, said.numbers.apart) == (Sameness.DIFFERENT, math.inf)
+    assert in_words(said.numbers.loss_parts).endswith(": 1.25 and NaN")
 
 
 def test_one_bit_is_not_identical_but_noise(verdict) -> None:  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -166,8 +167,12 @@ def in_words(parting: Parting | None) -> str:
     if parting.key == str(fact(Fact.BATCH_DIGEST)):  # of a digest, only that it differs says something
         return f"step {parting.step}{mode}, the content of the batch"
     statistic = "" if parting.statistic == "value" else f" ({parting.statistic})"
-    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {figure(parting.first)} and "
-            f"{figure(parting.second)}")
+    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {_number(parting.first)} and "
+            f"{_number(parting.second)}")
+
+
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else figure(value)
 
 
 def _of_tables(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Cause]:
