@@ -138,7 +138,6 @@ class Confusion(Rule):
                                                              "labels"),),
         )
 
-
     def _exchanged(
         self, view: StepView, loss: str, exchanged: Mapping[int, int], rows: Mapping[int, Counts]
     ) -> Symptom:

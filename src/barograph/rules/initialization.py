@@ -170,9 +170,9 @@ class PoorWeightInitialization(Rule):
         if not narrow or gains or len(losses) <= self.loss_patience or not _stands_still(losses):
             return None
         return Symptom(
-            message=f"The gradients of {names([layer_path(key.path) for _, key in narrow])} spread over "
-                    f"{number(narrow[0][0])}, those of the widest layer over {number(widest)}, and the loss is still "
-                    f"{number(losses[0])}.",
+            message=f"The gradients of {names([layer_path(key.path) for _, key in narrow])} are much smaller than "
+                    f"those of other layers: 90% of them are within a range of {number(narrow[0][0])}, in the widest "
+                    f"layer of {number(widest)}, and the loss is still {number(losses[0])}.",
             remedy=f"Initialize the weights for the activation that follows ({BY_ACTIVATION}) "
                    "and biases to 0, or add a normalization layer after each layer.",
             evidence=tuple(Evidence(key, view.step.number, "spread", spread, limit,
@@ -183,7 +183,7 @@ class PoorWeightInitialization(Rule):
 
 def _why_narrow(view: StepView, share: float) -> tuple[Suspicion, ...]:
     small = small_weights(view)
-    why = f"the gradients of one layer spread only {number(share)} as widely as another's from the start"
+    why = f"the range of the gradients of one layer is only {number(share)} of another's from the start"
     return ranked(
         Suspicion(Cause.VANISHING_GRADIENT, 0.4, why),
         Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.3,
