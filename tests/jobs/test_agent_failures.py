@@ -319,6 +319,21 @@ def test_an_instance_ends_in_every_phase_when_it_is_asked_to(
     assert marked_processes("SM_MODEL_DIR", str(place.work)) == []
 
 
+@pytest.mark.parametrize(("script", "event", "has_finished"), [
+    ("true", "uploading", True), ("exit 3", "uploading", False),
+    ("trap 'exit 0' TERM; sleep 600 & wait", "training", False),
+])
+def test_the_agent_notes_whether_the_script_finished_before_files_are_stored(
+    place: Place, script: str, event: str, has_finished: bool
+) -> None:
+    place.submit("sh", "-c", script)
+    place.before(lambda verb, name, data: agent.ask_to_end() if f'"{event}"'.encode() in data else None)
+    agent = place.agent()
+    agent.run()
+    (stored,) = [event for event in EventLog(place.real, instance_folder(0, 0)).new() if event.kind == "uploading"]
+    assert stored.data["has_finished"] is has_finished
+
+
 def test_a_script_that_failed_before_it_was_asked_to_end_has_failed(place: Place) -> None:
     place.submit("sh", "-c", "echo KeyError: lr; exit 3")
     place.before(lambda verb, name, data: agent.ask_to_end() if b'"uploading"' in data else None)

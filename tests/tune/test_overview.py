@@ -92,6 +92,10 @@ def test_without_a_finished_trial_the_verdict_has_the_common_cause() -> None:
     study.tell(0, failed="FileNotFoundError: data.csv")
     assert verdict_of(study) == "No trial finished. The only trial failed with: FileNotFoundError: data.csv"
     assert study_row("mine", study).best_trial is None
+    study.end("no time is left")
+    study.add({"lr": 0.9}, stopped="The learning rate is too high")
+    assert verdict_of(study) == (
+        "No trial finished: 1 stopped, 1 failed, 1 of them with: FileNotFoundError: data.csv")
 
 
 def test_several_objectives_have_a_front_instead_of_a_best() -> None:

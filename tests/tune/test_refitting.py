@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from barograph.errors import ClusterUnavailable, StoreError, StoreFull, StoreUnavailable, TuneError
 from barograph.experiments.run import Run
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, STOP, EventLog, log_folder
+from barograph.jobs.job_log import EVENTS, SPEC, STOP, EventLog, log_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -245,6 +246,41 @@ def test_after_a_refit_that_failed_there_is_another(tmp_path: Path) -> None:
     assert [spec.name for spec in jobs.specs] == [f"{best}-refit", f"{best}-refit.2"]
     assert done.job == f"{best}-refit.3"
     assert {trial_job_of(spec.name) for spec in jobs.specs} == {best}
+
+
+def damaged_record(jobs: Jobs, plan: TrialPlan, name: str) -> None:
+    (jobs.home.path / "jobs" / f"{name}.json").write_text("{")
+
+
+def damaged_job(jobs: Jobs, plan: TrialPlan, name: str) -> None:
+    store_from_url(plan.url_of(name)).put(SPEC, b"{}")
+
+
+def damaged_event(jobs: Jobs, plan: TrialPlan, name: str) -> None:
+    store_from_url(plan.url_of(name)).put(f"{EVENTS}/00000000.json", b"{}")
+
+
+@pytest.mark.parametrize("damage", [damaged_record, damaged_job, damaged_event])
+def test_after_a_refit_that_cannot_be_read_there_is_another_and_that_can_be_stopped(
+    tmp_path: Path, damage: Callable[[Jobs, TrialPlan, str], None]
+) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path, "")
+    first = submitted(plan.job_spec(refit_job(study.best), {}, names=["eta"]), plan, jobs.home, jobs.submit)
+    damage(jobs, plan, first.name)
+    with pytest.raises(AssertionError, match="nothing is to be waited for"):
+        refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never)
+    assert [spec.name for spec in jobs.specs] == [first.name, f"{first.name}.2"]
+    assert stop_study(study, jobs.home, "requested by the user")[1] == [f"{first.name}.2"]
+
+
+def test_a_trial_whose_job_cannot_be_read_is_refitted(tmp_path: Path) -> None:
+    study, plan = study_of(tmp_path)
+    jobs = Jobs(tmp_path)
+    submitted(plan.job_spec(study.best.job, study.best.parameters), plan, jobs.home, jobs.submit)
+    damaged_record(jobs, plan, study.best.job)
+    done = refit(study, plan, jobs.home, submit=jobs.submit, ensure=lambda home: None, wait=never)
+    assert done.job == refit_job(study.best)
 
 
 def test_a_trial_that_was_trained_on_all_rows_needs_no_refit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,13 +68,32 @@ def test_a_changed_study_of_jobs_is_not_continued(
     assert message in str(caught.value)
 
 
-def test_the_same_call_tries_again_after_all_trials_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = created(tmp_path, JobSpec(("train.py",)), jobs=20)
-    for number in range(5):
+@pytest.mark.parametrize("failed", [3, 5])
+def test_the_same_call_tries_again_after_all_trials_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: int
+) -> None:
+    study = created(tmp_path, JobSpec(("train.py",)), jobs=3 if failed == 3 else 20)
+    for number in range(failed):
         study.add({"x": 1 + number % 2}, failed="no such dataset")
-    monkeypatch.setattr(Tuner, "run", lambda tuner: None)
-    again = tune_job(Job(["train.py"]), SPACE, name="study", home=JobsHome(tmp_path / "home"))
-    assert (study.over, again.over) == ("all 5 trials failed with: no such dataset", "")
+    assert study.over
+    monkeypatch.setattr(Tuner, "run", lambda tuner: tuner.study.add({"x": 1}, 0.5))
+    again = tune_job(Job(["train.py"]), SPACE, name="study", home=JobsHome(tmp_path / "home"), trials=failed)
+    assert (again.best.number, again.over) == (failed, "")
+
+
+def test_a_call_whose_trials_all_fail_raises_the_common_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call() -> str:
+        with pytest.raises(TuneError) as caught:
+            tune_job(Job(["train.py"]), SPACE, name="study", home=JobsHome(tmp_path / "home"), trials=3)
+        return str(caught.value)
+
+    created(tmp_path, JobSpec(("train.py",)), jobs=3)
+    monkeypatch.setattr(Tuner, "run", lambda tuner: [tuner.study.add({"x": 1}, failed="no such file") for _ in "abc"])
+    assert call() == "All 3 trials failed with: no such file. To list the trials:  barograph tune show study"
+    monkeypatch.setattr(Tuner, "run", lambda tuner: [tuner.study.add({"x": 1}, failed=why) for why in ("OOM", "NaN")])
+    assert call() == ("All 2 trials failed, 1 of them with: OOM. To list the trials:  barograph tune show study")
 
 
 def test_a_study_has_its_name_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

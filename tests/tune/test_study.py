@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from barograph.store.urls import store_from_url
 from barograph.tune.analysis import hopeless_regions
 from barograph.tune.completion import tried_again
 from barograph.tune.options import stopping_of
-from barograph.tune.running import RunningTrial, tune
+from barograph.tune.running import RunningTrial, Tuned, tune
 from barograph.tune.space import Space, space_from
 from barograph.tune.spec import Completion, Stopping
 from barograph.tune.study import Study
@@ -348,6 +349,17 @@ def test_a_training_that_a_finding_stopped_is_a_stopped_trial() -> None:
         (TrialState.STOPPED, "L105 diverged", Cause.FINDING)}
 
 
+def test_a_function_that_failed_is_tried_again_by_the_same_call(tmp_path: Path) -> None:
+    def call(objective: Callable[[Mapping[str, Any]], float]) -> Tuned:
+        return tune(objective, {"x": [1, 2]}, trials=3, strategy="random", where=tmp_path)
+
+    with pytest.raises(TuneError, match="All 3 trials failed with: ZeroDivisionError"):
+        call(lambda found: 1 / 0)
+    with pytest.raises(TuneError, match="All 3 trials failed with: KeyError"):
+        call(lambda found: found["y"])
+    assert call(lambda found: 0.5).trial.number == 6
+
+
 def test_a_function_that_always_fails_says_why() -> None:
     with pytest.raises(TuneError, match="All 5 trials failed with: ZeroDivisionError: "):
         tune(lambda parameters: 1 // 0, X, strategy="random")
@@ -379,11 +391,11 @@ def test_a_damaged_event_leaves_the_other_trials_as_they_are(tmp_path: Path) -> 
 def test_a_study_that_gave_up_may_try_again() -> None:
     study = told(Study.create(None, X, strategy="random"), *[None] * 5)
     assert "all 5 trials failed" in study.over
-    study.extend(tried_again(study.spec.completion, study.trials))
+    study.extend(tried_again(study.spec.completion, study.trials, was_over=True))
     assert study.over == ""
     told(study, *[None] * 5)
     assert "all 10 trials failed" in study.over
-    assert tried_again(study.spec.completion, []) == study.spec.completion
+    assert tried_again(study.spec.completion, [], was_over=True) == study.spec.completion
 
 
 def test_a_study_shows_what_it_is_in_one_line() -> None:

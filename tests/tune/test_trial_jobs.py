@@ -12,7 +12,7 @@ import pytest
 
 from barograph.errors import TuneError, UnknownName
 from barograph.jobs.home import JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog, log_folder
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder, log_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Phase
@@ -134,8 +134,9 @@ def test_a_metric_that_is_only_printed_is_read_while_the_job_runs(tmp_path: Path
 
 
 def test_names_are_printed_before_numbers(tmp_path: Path) -> None:
-    job: Any = Job(tmp_path, 'epoch 1 acc: 0.9, test/loss=.5\n{"f1": -1e-3}\nsaved: model.pt\nacc: 0.8')
-    assert printed_names(job) == ["acc", "test/loss", "f1"]
+    job: Any = Job(tmp_path, 'epoch 1 acc: 0.9, test/loss=.5\n{"f1": -1e-3}\nsaved: model.pt\nacc: 0.8, recall 9%\n'
+                             "barograph: 86 steps, 2 evaluations\n  13 rules need 2 minutes\n")
+    assert printed_names(job) == ["epoch", "acc", "test/loss", "f1", "recall"]
 
 
 @pytest.mark.parametrize(("output", "meant", "printed"), [
@@ -162,6 +163,32 @@ def test_a_metric_that_was_printed_otherwise_is_not_suggested_for_itself(
     assert study.trials[0].reason == (
         f"acc was never reported.{meant} The run recorded no metric.{printed} The output has no line with one value of "
         "it, like 'acc: 0.5'. Else pass --metric 'acc=REGEX'")
+
+
+@pytest.mark.parametrize(("finished", "state"), [
+    ([True], "finished"), ([False], "stopped"), ([], "stopped"), ([True, True], "finished"), ([True, False], "stopped"),
+])
+def test_a_trial_that_was_stopped_while_its_files_were_stored_has_finished_if_its_script_had(
+    tmp_path: Path, finished: list[bool], state: str
+) -> None:
+    study = Study.create(None, {"x": [1, 2]}, maximize="acc", strategy="grid")
+    asked = study.ask(job="study-000")
+    assert asked is not None
+    spec = replace(JobSpec(("train.py",)), instances=max(len(finished), 1))
+    place = TrialPlan("study", spec, tmp_path.as_uri())
+    store = FileStore(tmp_path / "study-000")
+    write_submission(store, Submission("study-000", place.job_spec("study-000", asked.parameters)))
+    log = EventLog(store, EVENTS)
+    log.append("submitted")
+    log.append("starting", attempt=0)
+    log.append("over", phase="stopped", reason="Stopped: requested by the user.")
+    store.put(f"{log_folder(0, 0)}/00000000.log", b"acc: 0.5\n")
+    for index, has_finished in enumerate(finished):
+        EventLog(store, instance_folder(0, index)).append("uploading", has_finished=has_finished)
+
+    assert TrialJob(study, asked, place, JobsHome(tmp_path / "home"), view=JobView("study-000", store)).turn()
+
+    assert (study.trials[0].state, study.trials[0].values) == (state, (0.5,))
 
 
 def test_what_is_printed_of_another_metric_or_twice_or_is_no_plain_number_is_not_taken(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import ClusterUnavailable, JobRefused, StoreFull, StoreUnavailable
+from barograph.errors import ClusterUnavailable, JobRefused, StoreFull, StoreUnavailable, UnknownStudy
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, EventLog
 from barograph.jobs.spec import JobSpec
@@ -189,6 +189,36 @@ def test_a_damaged_job_fails_its_trial_and_not_the_study(desk: Desk) -> None:
     trial = Study.open(desk.place).trials[0]
     assert trial.state is TrialState.FAILED
     assert trial.reason.startswith("its job cannot be read")
+
+
+def test_a_study_that_is_deleted_while_it_runs_says_so_and_stops_its_jobs(desk: Desk) -> None:
+    tuner = desk.tuner(Queue())
+    tuner.turn()
+    shutil.rmtree(desk.place)
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        tuner.turn()
+    assert store_from_url(desk.plan.url_of("study-000")).get(STOP)
+    assert not desk.place.exists()
+
+
+def test_jobs_that_were_deleted_with_their_study_are_not_written_again(desk: Desk) -> None:
+    tuner = desk.tuner(Queue())
+    tuner.turn()
+    runs = Path(desk.plan.url_of("study-000").removeprefix("file://"))
+    shutil.rmtree(desk.place)
+    shutil.rmtree(runs)
+    with pytest.raises(UnknownStudy):
+        tuner.turn()
+    assert not runs.exists()
+
+
+def test_nothing_is_stored_for_a_study_that_was_deleted(desk: Desk) -> None:
+    trial = desk.study.ask(job=desk.plan.job_names)
+    assert trial is not None
+    shutil.rmtree(desk.place)
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        desk.study.tell(trial, 1.0)
+    assert not desk.place.exists()
 
 
 class Flaky(FileStore):

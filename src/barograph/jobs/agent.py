@@ -239,7 +239,8 @@ class Agent:
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
             return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
         try:
-            self._note("uploading", waits_for_room=code == 0, cores=trained.cores)
+            self._note("uploading", waits_for_room=code == 0, cores=trained.cores,
+                       has_finished=code == 0 and not trained.was_asked)
             if code == 0 and not self._end.asked.is_set():
                 # What the script left running may write to its outputs.
                 limits.end_leftovers()

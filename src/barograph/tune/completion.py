@@ -56,9 +56,14 @@ def common_failure(trials: Sequence[Trial], least: int) -> str:
     return f"all {failed} trials failed, {times} of them with: {reason}"
 
 
-def tried_again(completion: Completion, trials: Sequence[Trial]) -> Completion:
-    """Return the criteria with which a study that gave up goes on: as many trials may fail once more."""
-    if not common_failure(trials, completion.failures):
+def failure_of_all(trials: Sequence[Trial]) -> str:
+    """Return the common cause if all trials failed, of those since the study tried again if there are any; else ""."""
+    return common_failure([trial for trial in trials if not trial.excused] or trials, 1)
+
+
+def tried_again(completion: Completion, trials: Sequence[Trial], *, was_over: bool) -> Completion:
+    """Return the criteria with which a study goes on: if all its trials failed, so many may fail once more."""
+    if not common_failure(trials, 1 if was_over else completion.failures):
         return completion
     failed = sum(trial.state is TrialState.FAILED for trial in trials)
     return replace(completion, failures=failed + Completion().failures)

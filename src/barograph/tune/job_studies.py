@@ -14,6 +14,7 @@ from barograph.errors import (
     BarographError,
     RunError,
     StudyChanged,
+    TuneError,
     UnknownName,
     nearest,
 )
@@ -23,7 +24,7 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.store.urls import store_from_url
 from barograph.tune.autotune import autotuned, refits
-from barograph.tune.completion import tried_again
+from barograph.tune.completion import failure_of_all
 from barograph.tune.confirming import confirm
 from barograph.tune.later_jobs import due, later_names, latest_attempt
 from barograph.tune.options import OPTIONS, check_objectives, check_positive, completion_of, split_entries
@@ -126,7 +127,7 @@ def tune_job(
 
     Raises:
         UnknownName: There is no such option.
-        TuneError: An option is wrong.
+        TuneError: An option is wrong, or all trials failed; the message has the common cause.
         JobRefused: The job has problems.
         StudyChanged: There is a study of this name with another command, space, objective, strategy or seed.
         StoreError: A store rejects an event or is unreachable; the same call continues.
@@ -144,13 +145,13 @@ def tune_job(
     if (study := found_study(name, home)) is not None:
         _check_unchanged(study, spec, space_from(given["vary"], constraints), given, StudyHome(home).url(name))
         plan = replace(TrialPlan.from_json(study.spec.details), parallel=parallel)
-        completion = tried_again(replace(study.spec.completion, trials=trials), study.trials)
-        if study.was_stopped or study.spec.completion != completion:
-            study.extend(completion)
+        study.go_on(replace(study.spec.completion, trials=trials), if_stopped=True)
     else:
         study, plan = start_study(given, spec, home, to=to)
     Tuner(study, plan, home).run()
     train_more(study, plan, home, say=lambda text: None)
+    if cause := failure_of_all(study.trials):
+        raise TuneError(f"{cause[0].upper()}{cause[1:]}. To list the trials:  barograph tune show {name}")
     return study
 
 

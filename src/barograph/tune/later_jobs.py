@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import count
 
+from barograph.errors import RunError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.state import Phase
@@ -42,19 +43,21 @@ def trial_job_of(job: str) -> str:
 
 
 def has_failed(view: JobView) -> bool:
-    """Return whether a job failed or was stopped.
+    """Return whether a job failed, was stopped, or cannot be read.
 
     Raises:
-        RunError: It cannot be read.
         StoreError: Its store is unreachable.
     """
-    return view.refresh().phase in (Phase.FAILED, Phase.STOPPED)
+    try:
+        return view.refresh().phase in (Phase.FAILED, Phase.STOPPED)
+    except RunError:
+        return True
 
 
 def attempt(
     home: JobsHome, name: str, *, was_in_vain: Callable[[JobView], bool] = has_failed
 ) -> tuple[str, JobView | None]:
-    """Return the name to use for a job, and the job that has it: none that was in vain.
+    """Return the name to use for a job, and the job that has it: none that was in vain or cannot be read.
 
     Args:
         home: Directory of the jobs.
@@ -68,7 +71,7 @@ def attempt(
 
 
 def latest_attempt(home: JobsHome, name: str) -> JobView | None:
-    """Return the last attempt of a job; None if there is none."""
+    """Return the last attempt of a job that can be read; None if there is none."""
     last = None
     for _, view in _attempts(home, name):
         if view is None:
@@ -78,10 +81,14 @@ def latest_attempt(home: JobsHome, name: str) -> JobView | None:
 
 
 def _attempts(home: JobsHome, name: str) -> Iterator[tuple[str, JobView | None]]:
-    """Yield name and job of each attempt, then names without a job."""
+    """Yield name and job of each attempt that can be read, then names without a job."""
     for number in count(1):
         tried = name if number == 1 else f"{name}.{number}"
-        yield tried, adopted(home, tried)
+        try:
+            view = adopted(home, tried)
+        except RunError:
+            continue
+        yield tried, view
 
 
 def later_names(study: Study, plan: TrialPlan) -> list[str]:

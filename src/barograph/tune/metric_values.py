@@ -66,17 +66,19 @@ def printed_pattern(name: str) -> str:
     return rf"""(?<![\w.-])(?<![A-Za-z]\s){re.escape(name)}["']?(?:\s*[:=]\s*|\s+)({number})"""
 
 
-_NUMBER_OF_NAME = re.compile(r"""(?<![\w.-])([A-Za-z_][\w./-]*)["']?\s*[:=]\s*[-+]?\.?\d""")
+_NUMBER_OF_NAME = re.compile(r"""(?<![\w.-])([A-Za-z_][\w./-]*)["']?(?:\s*[:=]\s*|[ \t]+)[-+]?\.?\d""")
+_OURS = re.compile(r"^barograph: .*(?:\n  .*)*", re.MULTILINE)
+"""What Barograph prints about the run, with its indented lines."""
 
 
 def printed_names(view: JobView) -> list[str]:
-    """Return the names that the last attempt of a job printed before a number, as in "acc: 0.9".
+    """Return the names that the script printed before a number in the last attempt, as in "acc: 0.9" or "acc 0.9".
 
     Raises:
         StoreError: The store cannot be read.
     """
     text = "".join(LogReader(view.store, view.state.attempt, 0).new())
-    return list(dict.fromkeys(_NUMBER_OF_NAME.findall(text)))
+    return list(dict.fromkeys(_NUMBER_OF_NAME.findall(_OURS.sub("", text))))
 
 
 class MetricValues:

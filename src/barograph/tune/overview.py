@@ -15,7 +15,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.model.plain import plain
 from barograph.store.urls import store_from_url
 from barograph.tune.analysis import HopelessRegion, Importance, hopeless_regions, importance
-from barograph.tune.completion import common_failure
+from barograph.tune.completion import failure_of_all
 from barograph.tune.confirmation import Confirmation
 from barograph.tune.live_values import Latest
 from barograph.tune.parameter import Choice, Value
@@ -262,7 +262,7 @@ def state_of(study: Study) -> str:
         return "running"
     if not study.over or study.was_stopped:
         return "stopped"
-    return "failed" if common_failure(study.trials, 1) else "finished"
+    return "failed" if failure_of_all(study.trials) else "finished"
 
 
 def best_of(study: Study) -> Trial | None:
@@ -326,11 +326,14 @@ def verdict_of(study: Study) -> str:
     if not trials:
         return "No trial has started yet."
     if best is None:
-        if cause := common_failure(trials, 1):
+        if cause := failure_of_all(trials):
             return f"No trial finished. {cause[:1].upper()}{cause[1:]}"
         states = Counter(trial.state for trial in trials)
         counts = ", ".join(f"{states[state]} {state}" for state in TrialState if states[state])
-        return f"No trial has finished yet: {counts}."
+        if study.running or not study.over:
+            return f"No trial has finished yet: {counts}."
+        reason, times = Counter(trial.reason for trial in trials).most_common(1)[0]
+        return f"No trial finished: {counts}, {times} of them with: {reason}"
     if len(study.spec.objectives) > 1:
         front = len(study.front)
         return (f"{count(front, 'trial')} of {len(trials):,} {'is' if front == 1 else 'are'} on the Pareto front: no "

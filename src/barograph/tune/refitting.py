@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import NotARun, StoreError, TuneError
+from barograph.errors import NotARun, RunError, StoreError, TuneError
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -34,7 +35,7 @@ def refit(
 ) -> Refitted:
     """Train the best trial again, with the option `refit` of its algorithm, unless it has been trained on all rows.
 
-    A job that runs or finished is used; after one that failed, there is another.
+    A job that runs or finished is used; after one that failed or cannot be read, there is another.
 
     Args:
         study: The study, which is over.
@@ -53,8 +54,9 @@ def refit(
         StoreError: Its store rejects it, or was unreachable for ten minutes while it ran.
     """
     best = study.best
-    if (trained := adopted(home, best.job)) and (rows := _rows_of(trained)):
-        return Refitted(best.number, best.job, rows)
+    with contextlib.suppress(RunError):  # the job of the trial cannot be read: train it again
+        if (trained := adopted(home, best.job)) and (rows := _rows_of(trained)):
+            return Refitted(best.number, best.job, rows)
     say(f"refitting trial {best.number} on all rows (--no-refit skips this)")
     name, view = attempt(home, refit_job(best))
     spec = plan.job_spec(name, best.parameters, trial=best.job, names=study.space.names).changed({OPTION: "yes"})

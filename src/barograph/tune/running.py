@@ -10,7 +10,7 @@ from typing import Any
 
 from barograph.errors import BarographError, TrainingStopped, TuneError
 from barograph.store.base import Store
-from barograph.tune.completion import common_failure
+from barograph.tune.completion import failure_of_all
 from barograph.tune.parameter import Value
 from barograph.tune.space import Space
 from barograph.tune.spec import Completion, Stopping
@@ -134,7 +134,7 @@ def tune(
         _run(study, trial, objective, takes_trial=takes_trial)
     while trial := study.ask():  # type: ignore[assignment]
         _run(study, trial, objective, takes_trial=takes_trial)
-    if cause := common_failure(study.trials, 1):
+    if cause := failure_of_all(study.trials):
         raise TuneError(f"{cause[0].upper()}{cause[1:]}")
     return Tuned(study)
 

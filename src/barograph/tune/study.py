@@ -20,7 +20,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.plain import plain
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.tune.completion import reason_to_end, tried_again
+from barograph.tune.completion import failure_of_all, reason_to_end, tried_again
 from barograph.tune.confirmation import Confirmation
 from barograph.tune.heritage import Heritage, heritage_of
 from barograph.tune.live_values import Latest, LiveValues
@@ -38,7 +38,7 @@ from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.strategies.threads import one_thread
-from barograph.tune.study_events import event_log, event_name
+from barograph.tune.study_events import event_log, event_name, has_event
 from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
@@ -53,11 +53,10 @@ class Study(StudyState):
 
     Args:
         spec: Specification.
-        log: Event log; None for a study in memory.
-        live: Latest values of running trials; None: those of this process only.
+        store: Where it is stored; None for a study in memory.
+        log: Event log in the store.
         heritage: Trials of earlier studies to start from.
         clock: Clock.
-        url: Where it is stored; "" for a study in memory.
 
     Example:
         >>> study = Study.create(None, {"x": (-1.0, 1.0)}, strategy="random", seed=1, trials=3)
@@ -68,12 +67,12 @@ class Study(StudyState):
     """
 
     def __init__(
-        self, spec: StudySpec, log: EventLog | None = None, *, heritage: Heritage | None = None,
-        clock: Clock | None = None, live: LiveValues | None = None, url: str = "",
+        self, spec: StudySpec, store: Store | None = None, log: EventLog | None = None, *,
+        heritage: Heritage | None = None, clock: Clock | None = None,
     ) -> None:
         super().__init__(spec, heritage or Heritage(), clock or SystemClock())
-        self._log, self.url = log, url
-        self._live = live or LiveValues(None, self._clock)
+        self._store, self._log, self.url = store, log, store.url if store else ""
+        self._live = LiveValues(store, self._clock)
         self._strategy: Strategy | None = None
         self._averages = RunningAverages()
 
@@ -108,7 +107,7 @@ class Study(StudyState):
             parents: Up to five earlier studies to start from, or their locations.
             transfer: Whether the parents used other data or another model: then their best parameters are tried
                 first. Otherwise their trials count as if this study had made them.
-            resume: Continue an existing study; one that gave up, because all its trials failed, tries again.
+            resume: Continue an existing study; one whose trials all failed tries again.
             clock: The time.
 
         Raises:
@@ -131,9 +130,7 @@ class Study(StudyState):
         if store and resume and event_log(store, clock).new():
             found = cls.open(store, clock=clock)
             check_same(found.spec, replace(spec, seed=found.spec.seed if seed is None else seed), store.url)
-            wanted = tried_again(completion if changes_end else found.spec.completion, found.trials)
-            if found.spec.completion != wanted:
-                found.extend(wanted)
+            found.go_on(completion if changes_end else found.spec.completion)
             return found
         check_not_empty(spec)
         heritage = heritage_of([
@@ -148,7 +145,7 @@ class Study(StudyState):
         except NotLeading:
             raise StudyExists("A study already exists here. Resume it, or give this one another name "
                               f"({store.url}).") from None
-        return cls(spec, log, heritage=heritage, clock=clock, live=LiveValues(store, clock), url=store.url)
+        return cls(spec, store, log, heritage=heritage, clock=clock)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str] | Store, *, clock: Clock | None = None) -> Self:
@@ -167,8 +164,8 @@ class Study(StudyState):
         if events[0].kind == DAMAGED:
             raise TuneError(f"The description of the study is damaged ({store.url}).")
         first = events[0].data
-        study = cls(StudySpec.from_json(first), log, heritage=Heritage.from_json(first.get("heritage", {})),
-                    clock=clock, live=LiveValues(store, clock), url=store.url)
+        study = cls(StudySpec.from_json(first), store, log, heritage=Heritage.from_json(first.get("heritage", {})),
+                    clock=clock)
         study._take(events[1:])
         return study
 
@@ -246,9 +243,20 @@ class Study(StudyState):
         self._note("refit-failed", lambda: {"trial": self.best.number, "reason": reason})
 
     def refresh(self) -> None:
-        """Read the events of other processes."""
+        """Read the events of other processes.
+
+        Raises:
+            UnknownStudy: Its files were deleted.
+            StoreError: The store is unreachable.
+        """
         if self._log is not None:
+            self._check_exists()
             self._take(self._log.new())
+
+    def _check_exists(self) -> None:
+        """Raise an error if its files were deleted: further ones would belong to no study."""
+        if self._store is not None and not has_event(self._store, event_name(0)):
+            raise UnknownStudy(f"The study was deleted while it ran ({self.url}).")
 
     def give(self, parameters: Mapping[str, Any]) -> None:
         """Try these values next.
@@ -402,6 +410,13 @@ class Study(StudyState):
         """Continue with other completion criteria."""
         self._note("extended", lambda: {"completion": asdict(completion)})
 
+    def go_on(self, completion: Completion, *, if_stopped: bool = False) -> None:
+        """Continue with these completion criteria if they are new or all trials failed, and if a user stopped it."""
+        again = if_stopped if self.was_stopped else bool(self.over and failure_of_all(self.trials))
+        wanted = tried_again(completion, self.trials, was_over=again)
+        if again or self.spec.completion != wanted:
+            self.extend(wanted)
+
     def _excuse_failures(self) -> None:
         super()._excuse_failures()
         self._strategy = None  # it remembers what it has tried
@@ -425,6 +440,7 @@ class Study(StudyState):
             if self._log is None:
                 self._take([Event(kind, self._clock.unix(), body)])
                 return True
+            self._check_exists()
             try:
                 event = self._log.append(kind, **body)
             except NotLeading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barograph.errors import ObjectNotFound
 from barograph.jobs.job_log import EventLog
 from barograph.model.clock import Clock
-from barograph.store.base import Store
+from barograph.store.base import Ranged, Store
 
 EVENTS = "study/events"
 """Folder of the events in the store of a study."""
@@ -40,7 +40,7 @@ def has_event(store: Store, name: str) -> bool:
         StoreError: The store is unreachable.
     """
     try:
-        store.get(name)
+        store.info(name) if isinstance(store, Ranged) else store.get(name)
     except ObjectNotFound:
         return False
     return True

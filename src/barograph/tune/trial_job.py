@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob, closest
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
+from barograph.jobs.job_log import SPEC, EventLog, instance_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Phase
@@ -134,11 +135,12 @@ class TrialJob:
         return False
 
     def request_stop(self, reason: str) -> None:
-        """Ask the job to stop.
+        """Ask the job to stop, unless its files were deleted, too.
 
         Raises:
             StoreError: The store rejects the request.
         """
+        self._view.store.get(SPEC)
         request_stop(self._view, reason)
 
     def _values(self) -> dict[str, MetricCurve]:
@@ -170,7 +172,8 @@ class TrialJob:
             return
         self._study.tell(self.trial, [
             values[one.name].best(maximize=one.maximize) if self._plan.summary == "best" else values[one.name].last
-            for one in self._study.spec.objectives], cost=cost, complete=phase is Phase.FINISHED)
+            for one in self._study.spec.objectives], cost=cost,
+            complete=phase is Phase.FINISHED or has_trained_to_its_end(self._view))
 
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
@@ -185,6 +188,15 @@ class TrialJob:
         recorded = f"The run recorded: {_listed(known)}." if known else "The run recorded no metric."
         also = f" It printed: {_listed(printed)}." if printed else ""
         return f"{name} was never reported.{meant} {recorded}{also} {hint}"
+
+
+def has_trained_to_its_end(view: JobView) -> bool:
+    """Return whether the script had finished on each instance when the job was stopped, while its files were stored."""
+    try:
+        return all(any(event.data.get("has_finished") for event in EventLog(view.store, folder).new()) for folder in (
+            instance_folder(view.state.attempt, index) for index in range(view.submission.spec.instances)))
+    except StoreError:
+        return False
 
 
 def _listed(names: Sequence[str]) -> str:

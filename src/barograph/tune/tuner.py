@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable
+from barograph.errors import JobRefused, RunError, StoreError, StoreUnavailable, UnknownStudy
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -60,9 +61,14 @@ class Tuner:
 
         Raises:
             JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
+            UnknownStudy: The study was deleted. Its running jobs were asked to stop.
         """
         self._kept_waiting = None
-        self.study.refresh()
+        try:
+            self.study.refresh()
+        except UnknownStudy as error:
+            self._stop_jobs("its study was deleted")
+            raise UnknownStudy(f"The study was deleted while it ran; its jobs stop ({self.study.url}).") from error
         for trial in self.study.running:
             if trial.number not in self.jobs:
                 self._start(trial)  # of a tuner that was killed
@@ -93,7 +99,7 @@ class Tuner:
             seen: Called after each turn.
 
         Raises:
-            JobRefused: As `turn`.
+            JobRefused, UnknownStudy: As `turn`.
             ClusterUnavailable: The cluster was unreachable for ten minutes.
             StoreError: The store of the study rejects an event, or a store was unreachable or full for ten minutes.
         """
@@ -112,6 +118,11 @@ class Tuner:
             if self._kept_waiting:
                 raise self._kept_waiting
         return goes_on
+
+    def _stop_jobs(self, reason: str) -> None:
+        for job in self.jobs.values():
+            with contextlib.suppress(StoreError):
+                job.request_stop(reason)
 
     def _start(self, trial: Trial) -> None:
         try:

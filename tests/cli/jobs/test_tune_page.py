@@ -37,6 +37,18 @@ def test_a_study_of_a_python_function_is_shown(tmp_path: Path, capsys: pytest.Ca
     assert "resubmit" not in out
 
 
+def test_a_study_that_runs_elsewhere_is_shown_without_its_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Study.create(tmp_path / "mine", {"x": [1, 2]}, strategy="grid", seed=1)
+    study.ask()
+    show_named(str(tmp_path / "mine"), as_json=False)
+    assert "mine: 1 trial (1 running)\nNo trial has finished yet: 1 running." in capsys.readouterr().out
+    study.tell(0, 1.0)
+    show_named(str(tmp_path / "mine"), as_json=False)
+    assert "mine: 1 trial (1 finished) in " in capsys.readouterr().out
+
+
 def test_the_pareto_front_of_several_objectives_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = Study.create(tmp_path / "two", {"x": [1, 2, 3]}, strategy="grid", maximize="score", minimize="latency")
     for score, latency in ((0.9, 3.0), (0.5, 1.0), (0.5, 2.0)):

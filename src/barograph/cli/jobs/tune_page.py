@@ -14,7 +14,7 @@ from barograph.cli.jobs.tune_view import StudyView
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.cli.stray_options import OTHER_NAMES
-from barograph.errors import BarographError, UnknownName
+from barograph.errors import BarographError, UnknownName, UnknownStudy
 from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec, entries_of_file
@@ -23,12 +23,12 @@ from barograph.rules.words import joined
 from barograph.tune.about import start_of
 from barograph.tune.analysis import hopeless_regions, importance
 from barograph.tune.autotune import autotuned
-from barograph.tune.completion import common_failure, tried_again
+from barograph.tune.completion import failure_of_all, tried_again
 from barograph.tune.job_studies import start_study, stop_study, train_more
 from barograph.tune.later_jobs import due
 from barograph.tune.live_values import Latest
 from barograph.tune.options import OPTIONS, better_error, check_positive, max_secs_of, split_entries
-from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text
+from barograph.tune.overview import best_of, best_trial, plan_of, state_of, value_text, verdict_of
 from barograph.tune.studies import open_studies, open_study
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Trial, TrialState
@@ -75,7 +75,7 @@ def resume_named(
     if jobs is not None or secs is not None or study.over:
         limit = study.spec.completion
         limit = replace(limit, trials=limit.trials if jobs is None else jobs, secs=limit.secs if secs is None else secs)
-        study.extend(tried_again(limit, study.trials))
+        study.extend(tried_again(limit, study.trials, was_over=bool(study.over)))
     if study.over and not study.running:
         hint = " --jobs and --max-time set new limits." if study.is_at_limit else ""
         _say(f"no more trials: {study.over}.{hint}")
@@ -186,6 +186,8 @@ def _follow(study: Study, plan: TrialPlan, home: JobsHome, *, as_json: bool) -> 
         print(file=sys.stderr)
         _say_how_to_continue(plan.name)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except UnknownStudy:  # deleted while it ran: nothing to continue
+        raise
     except BarographError:
         _say_how_to_continue(plan.name)
         raise
@@ -251,16 +253,17 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
     states = [trial.state for trial in study.trials]
     counts = [f"{states.count(state)} {state}" for state in TrialState if states.count(state)]
     printer.line()
-    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}) in "
-                 f"{duration(study.secs)}"
+    # The tuner of running trials stores the time with its next event.
+    took = "" if study.running else f" in {duration(study.secs)}"
+    printer.line(f"{plan.name if plan else name}: {count(len(states), 'trial')} ({', '.join(counts)}){took}"
                  + (f"; {study.over}" if study.over else ""))
     for region in hopeless_regions(study):
         printer.line(str(region), indent=2)
     best = best_of(study)
     if best is None:
-        cause = common_failure(study.trials, 1)
+        cause = failure_of_all(study.trials)
         if not cause:
-            printer.line("No trial has finished yet.")
+            printer.line(verdict_of(study))
         elif cause != study.over:  # which has been printed
             printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         if cause and plan and study.over:

@@ -17,6 +17,7 @@ from barograph.tune.strategies.base import Proposal, drawn, generator
 from barograph.tune.strategies.models import Data, Model
 from barograph.tune.strategies.outlook import Outlook
 from barograph.tune.strategies.positions import Floats, Positions
+from barograph.tune.strategies.start import Start, start_count
 from barograph.tune.trial import Origin
 
 _LEAST_FINITE = 3
@@ -39,6 +40,7 @@ class Portfolio:
     def __init__(self, seed: int, models: Sequence[Model]) -> None:
         self._seed, self._models = seed, tuple(models)
         self._positions: Positions | None = None
+        self._start: Start | None = None
         self._outlook = Outlook()
         self._last: Model | None = None
         self._seen: set[bytes] = set()
@@ -62,7 +64,7 @@ class Portfolio:
         if most and len(self._seen) + len(history.running) >= most and len(self._seen | data.running) >= most:
             return None
         if asked < start_count(len(space)) or np.isfinite(losses).sum() < _LEAST_FINITE:
-            return self._even(data, number)
+            return self._first(data, number)
         fitting = [model for model in self._models if model.least <= asked <= model.most]
         models, why = _ranked(fitting, errors_of(history, losses))
         for model in fitting:
@@ -75,14 +77,13 @@ class Portfolio:
                 return Proposal(space.values(list(row)), Origin(model.name, reason, _predicted(fitting, data, row)))
         return self._random(data, number, Origin("random", "no model found a combination that was not tried"))
 
-    def _even(self, data: Data, number: int) -> Proposal:
-        """Return a position of an even sequence, the middle of the space first; a random one if it cannot be tried."""
-        space, size = data.positions.space, len(data.positions.space)
-        shift = np.random.default_rng([self._seed]).random(size)
-        row = np.full((1, size), 0.5) if number == 0 else data.positions.even(1, shift, number)
-        row = data.positions.snapped(row)[0]
+    def _first(self, data: Data, number: int) -> Proposal:
+        """Return a position of the even start; a random one if it cannot be tried."""
+        if self._start is None:
+            self._start = Start(data.positions.space, self._seed)
+        row = data.positions.snapped(self._start.position(number)[None])[0]
         if data.may_be_tried(row):
-            return Proposal(space.values(list(row)), Origin("start"))
+            return Proposal(data.positions.space.values(list(row)), Origin("start"))
         return self._random(data, number, Origin("start"))
 
     def _random(self, data: Data, number: int, origin: Origin) -> Proposal:
@@ -164,11 +165,6 @@ def _ranked(models: Sequence[Model], errors: Sequence[Mapping[str, float]]) -> t
     mean = {model.name: sum(error[model.name] for error in judged) / len(judged) for model in models}
     ranked = sorted(models, key=lambda model: mean[model.name] - _MARGIN * (model is models[0]))
     return ranked, "predicted ranks off by " + ", ".join(f"{mean[model.name]:.0%} ({model.name})" for model in ranked)
-
-
-def start_count(size: int) -> int:
-    """Return the number of trials of the even start for so many parameters."""
-    return min(max(size + 2, 4), 10)
 
 
 def errors_of(history: History, losses: Floats) -> list[Mapping[str, float]]:

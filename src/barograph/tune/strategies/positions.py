@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 _MOST_LEVELS = 1000
 """Integer ranges with more values are treated as real numbers."""
 _DIGITS = 9
-_INACTIVE = 0.5
+INACTIVE = 0.5
 """Position of a parameter that does not apply, as in `Space.units`."""
 
 
@@ -51,7 +51,7 @@ class Positions:
         for place, parent, allowed in self._conditions:
             matches = np.abs(found[:, parent, None] - allowed[None, :]).min(axis=1) < 1e-9
             active[:, place] = active[:, parent] & matches
-        found[~active] = _INACTIVE
+        found[~active] = INACTIVE
         return found
 
     def features(self, units: Floats) -> Floats:
@@ -73,8 +73,10 @@ class Positions:
         rounded = np.ascontiguousarray(np.round(units, _DIGITS) + 0.0)
         return [row.tobytes() for row in rounded]
 
-    def even(self, count: int, shift: Floats, first: int = 0) -> Floats:
-        """Return positions that fill the space evenly: Roberts' R sequence, shifted.
+    def even(self, count: int, shift: Floats) -> Floats:
+        """Return many positions that fill the space evenly: Roberts' R sequence, shifted.
+
+        A few of them do not: in nine dimensions, the first coordinate moves by 0.067 from one to the next.
 
         Source: Martin Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
         """
@@ -83,7 +85,7 @@ class Positions:
         for _ in range(60):
             root = (1.0 + root) ** (1.0 / (size + 1))
         steps = root ** -np.arange(1.0, size + 1)
-        return np.asarray((shift + np.arange(first, first + count)[:, None] * steps) % 1.0)
+        return np.asarray((shift + np.arange(count)[:, None] * steps) % 1.0)
 
     def every(self, most: int) -> Floats | None:
         """Return all positions, if there are at most that many."""
