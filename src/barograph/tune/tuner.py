@@ -63,12 +63,15 @@ class Tuner:
             JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
             UnknownStudy: The study was deleted. Its running jobs were asked to stop.
         """
-        self._kept_waiting = None
         try:
-            self.study.refresh()
+            return self._turned()
         except UnknownStudy as error:
             self._stop_jobs("its study was deleted")
             raise UnknownStudy(f"The study was deleted while it ran; its jobs stop ({self.study.url}).") from error
+
+    def _turned(self) -> bool:
+        self._kept_waiting = None
+        self.study.refresh()
         for trial in self.study.running:
             if trial.number not in self.jobs:
                 self._start(trial)  # of a tuner that was killed
