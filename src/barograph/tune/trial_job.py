@@ -105,6 +105,8 @@ class TrialJob:
         try:
             report = self._view.report()
             values = self._values()
+            complete = report.phase is Phase.FINISHED or (
+                report.phase is Phase.STOPPED and has_trained_to_its_end(self._view))
         except StoreError:
             return False
         except DamagedChunk as error:
@@ -126,7 +128,7 @@ class TrialJob:
             self._give_up_if_hopeless()
         if report.is_over:
             cost = report.bill.cost if report.bill and math.isfinite(report.bill.cost) else 0.0
-            self._tell(report.phase, report.reason, values, cost)
+            self._tell(report.phase, report.reason, values, cost, complete=complete)
             self.cores = cores_used(self._view) if self._plan.packs else math.nan
             return True
         if not self._asked and (reason := self._study.should_stop(self.trial)):
@@ -160,7 +162,7 @@ class TrialJob:
             self._study.stop(self.trial, reason, cause=Cause.FINDING)
 
     def _tell(
-        self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float
+        self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float, *, complete: bool
     ) -> None:
         if phase is Phase.FAILED:
             # The error that the script printed, if any: it groups failures better than the exit code.
@@ -172,8 +174,7 @@ class TrialJob:
             return
         self._study.tell(self.trial, [
             values[one.name].best(maximize=one.maximize) if self._plan.summary == "best" else values[one.name].last
-            for one in self._study.spec.objectives], cost=cost,
-            complete=phase is Phase.FINISHED or has_trained_to_its_end(self._view))
+            for one in self._study.spec.objectives], cost=cost, complete=complete)
 
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
@@ -191,12 +192,14 @@ class TrialJob:
 
 
 def has_trained_to_its_end(view: JobView) -> bool:
-    """Return whether the script had finished on each instance when the job was stopped, while its files were stored."""
-    try:
-        return all(any(event.data.get("has_finished") for event in EventLog(view.store, folder).new()) for folder in (
-            instance_folder(view.state.attempt, index) for index in range(view.submission.spec.instances)))
-    except StoreError:
-        return False
+    """Return whether the script had finished on each instance when the job was stopped, while its files were stored.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    logs = (EventLog(view.store, instance_folder(view.state.attempt, index))
+            for index in range(view.submission.spec.instances))
+    return all(any(event.data.get("has_finished") for event in log.new()) for log in logs)
 
 
 def _listed(names: Sequence[str]) -> str:
