@@ -349,6 +349,16 @@ def two_trials(desk: Desk) -> None:
         desk.study.tell(trial, value)
 
 
+def test_repetitions_of_a_study_that_is_deleted_are_stopped(desk: Desk) -> None:
+    two_trials(desk)
+    queue = Queue()
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        confirm(desk.study, replace(desk.plan, confirm=2, parallel=2), desk.home, submit=queue,
+                wait=lambda secs: shutil.rmtree(desk.place), ensure=lambda home: None)
+    assert len(queue.names) == 2
+    assert all(store_from_url(desk.plan.url_of(name)).get(STOP) for name in queue.names)
+
+
 @pytest.mark.parametrize("error", [ClusterUnavailable, StoreFull, StoreUnavailable])
 def test_repetitions_wait_ten_minutes_for_a_cluster_or_a_store(desk: Desk, error: type[Exception]) -> None:
     two_trials(desk)
