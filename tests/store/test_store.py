@@ -18,7 +18,7 @@ from barograph.errors import (
     StoreDenied,
     StoreUnavailable,
 )
-from barograph.store.base import Browsable, Ranged, Store, Streaming
+from barograph.store.base import Browsable, Informed, Ranged, Store, Streaming
 from barograph.store.failures import NoRanges, store_error
 from barograph.store.urls import store_from_url
 
@@ -48,6 +48,18 @@ def test_putting_again_replaces(store: Store) -> None:
     store.put("a", b"a longer text")
     store.put("a", b"short")
     assert bytes(store.get("a")) == b"short"
+
+
+def test_an_object_is_described_without_being_read(store: Store) -> None:
+    assert isinstance(store, Informed)
+    store.put("a/b", b"bytes")
+    assert store.info("a/b")[:2] == ("a/b", 5)
+    assert store.info("a/b") == store.info("a/b")
+    before = store.info("a/b")
+    store.put("a/b", b"longer")
+    assert store.info("a/b") != before
+    with pytest.raises(ObjectNotFound):
+        store.info("a/c")
 
 
 def test_a_large_object_comes_back_whole(store: Store) -> None:

@@ -98,6 +98,13 @@ def test_without_a_finished_trial_the_verdict_has_the_common_cause() -> None:
         "No trial finished: 1 stopped, 1 failed, 1 of them with: FileNotFoundError: data.csv")
 
 
+def test_the_verdict_has_the_reason_why_all_trials_were_stopped() -> None:
+    study = Study.create(None, {"lr": (0.0, 1.0)}, minimize="loss", trials=2)
+    for lr in (0.8, 0.9):
+        study.add({"lr": lr}, stopped="The learning rate is too high")
+    assert verdict_of(study) == "No trial finished: 2 stopped: The learning rate is too high"
+
+
 def test_several_objectives_have_a_front_instead_of_a_best() -> None:
     study = Study.create(None, {"x": [1, 2, 3]}, strategy="grid", maximize="accuracy", minimize="latency")
     for accuracy, latency in ((0.9, 5.0), (0.8, 2.0), (0.7, 3.0)):

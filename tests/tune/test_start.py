@@ -81,6 +81,13 @@ def test_a_choice_whose_values_are_all_tried_begins_again() -> None:
     assert [sorted(levels[first:first + 3]) for first in (0, 3, 6)] == [[0, 1, 2]] * 3
 
 
+def test_two_choices_of_two_values_are_not_always_tried_together() -> None:
+    for seed in SEEDS:
+        start = Start(Space.from_texts(["one=a,b", "other=c,d", "x=0..1"]), seed)
+        tried = np.array([start.position(number) for number in range(start_count(3))])
+        assert not np.array_equal(tried[:, 0], tried[:, 1])
+
+
 def test_a_position_depends_on_seed_and_number_only() -> None:
     first, second, other = Start(cube(4), 1), Start(cube(4), 1), Start(cube(4), 2)
     backwards = [second.position(number) for number in reversed(range(8))][::-1]

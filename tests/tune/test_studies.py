@@ -90,8 +90,8 @@ def test_a_call_whose_trials_all_fail_raises_the_common_cause(
         return str(caught.value)
 
     created(tmp_path, JobSpec(("train.py",)), jobs=3)
-    monkeypatch.setattr(Tuner, "run", lambda tuner: [tuner.study.add({"x": 1}, failed="no such file") for _ in "abc"])
-    assert call() == "All 3 trials failed with: no such file. To list the trials:  barograph tune show study"
+    monkeypatch.setattr(Tuner, "run", lambda tuner: [tuner.study.add({"x": 1}, failed="No such file.") for _ in "abc"])
+    assert call() == "All 3 trials failed with: No such file. To list the trials:  barograph tune show study"
     monkeypatch.setattr(Tuner, "run", lambda tuner: [tuner.study.add({"x": 1}, failed=why) for why in ("OOM", "NaN")])
     assert call() == ("All 2 trials failed, 1 of them with: OOM. To list the trials:  barograph tune show study")
 

@@ -393,8 +393,9 @@ def test_a_study_that_gave_up_may_try_again() -> None:
     assert "all 5 trials failed" in study.over
     study.extend(tried_again(study.spec.completion, study.trials, was_over=True))
     assert study.over == ""
-    told(study, *[None] * 5)
-    assert "all 10 trials failed" in study.over
+    for _ in range(5):
+        study.tell(asked(study), failed="KeyError: 'y'")
+    assert study.over == "all 5 trials failed with: KeyError: 'y'", "not with the cause that was mended"
     assert tried_again(study.spec.completion, [], was_over=True) == study.spec.completion
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import TuneError, UnknownName
+from barograph.errors import StoreUnavailable, TuneError, UnknownName
 from barograph.jobs.home import JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog, instance_folder, log_folder
+from barograph.jobs.job_log import EVENTS, INSTANCES, EventLog, instance_folder, log_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Phase
@@ -165,6 +165,18 @@ def test_a_metric_that_was_printed_otherwise_is_not_suggested_for_itself(
         "it, like 'acc: 0.5'. Else pass --metric 'acc=REGEX'")
 
 
+class Unreachable(FileStore):
+    """A store whose next read in a folder fails."""
+
+    folder = "no folder"
+
+    def get(self, name: str) -> memoryview:
+        if name.startswith(self.folder):
+            self.folder = "no folder"
+            raise StoreUnavailable("no network")
+        return super().get(name)
+
+
 @pytest.mark.parametrize(("finished", "state"), [
     ([True], "finished"), ([False], "stopped"), ([], "stopped"), ([True, True], "finished"), ([True, False], "stopped"),
 ])
@@ -176,7 +188,7 @@ def test_a_trial_that_was_stopped_while_its_files_were_stored_has_finished_if_it
     assert asked is not None
     spec = replace(JobSpec(("train.py",)), instances=max(len(finished), 1))
     place = TrialPlan("study", spec, tmp_path.as_uri())
-    store = FileStore(tmp_path / "study-000")
+    store = Unreachable(tmp_path / "study-000")
     write_submission(store, Submission("study-000", place.job_spec("study-000", asked.parameters)))
     log = EventLog(store, EVENTS)
     log.append("submitted")
@@ -186,7 +198,10 @@ def test_a_trial_that_was_stopped_while_its_files_were_stored_has_finished_if_it
     for index, has_finished in enumerate(finished):
         EventLog(store, instance_folder(0, index)).append("uploading", has_finished=has_finished)
 
-    assert TrialJob(study, asked, place, JobsHome(tmp_path / "home"), view=JobView("study-000", store)).turn()
+    job = TrialJob(study, asked, place, JobsHome(tmp_path / "home"), view=JobView("study-000", store))
+    store.folder = f"{INSTANCES}/"
+    assert not job.turn(), "again once the store is there"
+    assert job.turn()
 
     assert (study.trials[0].state, study.trials[0].values) == (state, (0.5,))
 

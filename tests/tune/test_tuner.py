@@ -201,6 +201,18 @@ def test_a_study_that_is_deleted_while_it_runs_says_so_and_stops_its_jobs(desk: 
     assert not desk.place.exists()
 
 
+def test_a_study_that_is_deleted_while_a_job_is_submitted_stops_this_job(desk: Desk) -> None:
+    class Deleting(Queue):
+        def __call__(self, spec: JobSpec, *, to: str, home: JobsHome) -> Submitted:
+            shutil.rmtree(desk.place)
+            return super().__call__(spec, to=to, home=home)
+
+    desk.plan = replace(desk.plan, parallel=2)
+    with pytest.raises(UnknownStudy, match="its jobs stop"):
+        desk.tuner(Deleting()).turn()
+    assert store_from_url(desk.plan.url_of("study-000")).get(STOP)
+
+
 def test_jobs_that_were_deleted_with_their_study_are_not_written_again(desk: Desk) -> None:
     tuner = desk.tuner(Queue())
     tuner.turn()
@@ -218,7 +230,44 @@ def test_nothing_is_stored_for_a_study_that_was_deleted(desk: Desk) -> None:
     shutil.rmtree(desk.place)
     with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
         desk.study.tell(trial, 1.0)
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        desk.study.report(trial, 1, 1.0)
     assert not desk.place.exists()
+
+
+def test_nothing_is_stored_in_a_study_that_was_created_in_place_of_a_deleted_one(desk: Desk) -> None:
+    trials = [desk.study.ask() for _ in range(2)]
+    shutil.rmtree(desk.place)
+    new = Study.create(desk.place, {"x": [1, 2]}, strategy="grid", minimize="loss")
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        desk.study.tell(trials[1], 1.0)  # type: ignore[arg-type]
+    for x in (1, 2):
+        new.add({"x": x}, 0.5)
+    assert desk.states() == ["finished", "finished"]
+
+
+def test_a_study_whose_files_were_moved_goes_on(desk: Desk) -> None:
+    trial = desk.study.ask()
+    for path in desk.place.rglob("*.json"):
+        os.utime(path, (1, 1))
+    desk.study.tell(trial, 1.0)  # type: ignore[arg-type]
+    assert desk.states() == ["finished"]
+
+
+def test_the_description_of_a_study_is_not_read_again_for_each_event(desk: Desk) -> None:
+    read = list[str]()
+
+    class Reading(FileStore):
+        def get(self, name: str) -> memoryview:
+            read.append(name)
+            return super().get(name)
+
+    study = Study.open(Reading(desk.place))
+    study.refresh()
+    read.clear()
+    study.refresh()
+    study.ask()
+    assert read == ["study/events/00000001.json"]
 
 
 class Flaky(FileStore):
@@ -298,6 +347,16 @@ def two_trials(desk: Desk) -> None:
         trial = desk.study.ask(job=desk.plan.job_names)
         assert trial is not None
         desk.study.tell(trial, value)
+
+
+def test_repetitions_of_a_study_that_is_deleted_are_stopped(desk: Desk) -> None:
+    two_trials(desk)
+    queue = Queue()
+    with pytest.raises(UnknownStudy, match="The study was deleted while it ran"):
+        confirm(desk.study, replace(desk.plan, confirm=2, parallel=2), desk.home, submit=queue,
+                wait=lambda secs: shutil.rmtree(desk.place), ensure=lambda home: None)
+    assert len(queue.names) == 2
+    assert all(store_from_url(desk.plan.url_of(name)).get(STOP) for name in queue.names)
 
 
 @pytest.mark.parametrize("error", [ClusterUnavailable, StoreFull, StoreUnavailable])

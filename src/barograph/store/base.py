@@ -147,16 +147,21 @@ class Openable(Protocol):
 
 
 @runtime_checkable
-class Ranged(Protocol):
-    """Optional interface of a `Store`: reading parts of objects, and noticing that an object was replaced."""
+class Informed(Protocol):
+    """Optional interface of a `Store`: noticing that an object was replaced, without reading it."""
 
     def info(self, name: str) -> ObjectInfo:
-        """Return size and version of the object `name`.
+        """Return size, time and version of the object `name`.
 
         Raises:
             ObjectNotFound: There is no such object.
         """
         ...
+
+
+@runtime_checkable
+class Ranged(Informed, Protocol):
+    """Optional interface of a `Store`: reading parts of objects."""
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> Part:
         """Return the bytes of the object `name` from `start` up to `end`, which must exist; None: all of them.

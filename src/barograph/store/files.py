@@ -74,6 +74,12 @@ class FileStore:
         with self.opened(name) as file, self._mapped("get", name):
             return memoryview(file.read())
 
+    def info(self, name: str) -> ObjectInfo:
+        """See `Informed.info`."""
+        with self.opened(name) as file, self._mapped("get", name):
+            found = os.fstat(file.fileno())
+            return ObjectInfo(name, found.st_size, found.st_mtime)
+
     def list(self, folder: str = "") -> list[ObjectInfo]:
         """See `Store.list`. Skips files whose names no object can have, pipes and devices."""
         with self._mapped("list", folder):

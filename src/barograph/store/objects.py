@@ -95,7 +95,7 @@ class ObjectsStore:
             self._backend.put(name, watched, chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
 
     def info(self, name: str) -> ObjectInfo:
-        """See `Ranged.info`."""
+        """See `Informed.info`."""
         with self._mapped("get", name):
             return _info(self._backend.head(name))
 

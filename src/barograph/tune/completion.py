@@ -34,7 +34,9 @@ def reason_to_end(
         return f"it reached its time limit of {duration(completion.secs)}"
     if completion.cost is not None and (cost := sum(trial.cost for trial in trials)) >= completion.cost:
         return f"its trials cost {figure(cost)} (limit {completion.cost:g})"
-    return common_failure(trials, completion.failures) or _by_value(ended, objective, completion)
+    if common_failure(trials, completion.failures):
+        return failure_of_all(trials)
+    return _by_value(ended, objective, completion)
 
 
 def common_failure(trials: Sequence[Trial], least: int) -> str:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from barograph.errors import JobRefused, RunError, StoreError
+from barograph.errors import JobRefused, RunError, StoreError, UnknownStudy
 from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
@@ -20,7 +20,7 @@ from barograph.tune.metric_values import MetricValues
 from barograph.tune.outage import PASSING, Outage
 from barograph.tune.study import Study
 from barograph.tune.trial import Trial
-from barograph.tune.trial_job import Submit, submitted
+from barograph.tune.trial_job import Submit, stop_jobs, submitted
 from barograph.tune.trial_plan import TrialPlan
 from barograph.watch.figures import count
 
@@ -52,6 +52,7 @@ def confirm(
 
     Raises:
         ClusterUnavailable: The cluster was unreachable for ten minutes.
+        UnknownStudy: The study was deleted. Its running jobs were asked to stop.
         StoreError: A store was unreachable or full for ten minutes.
     """
     if not (finished := candidates(study)):
@@ -69,7 +70,11 @@ def confirm(
     ensure_at, outage = -math.inf, Outage(clock, say=say)
     while waiting or running:
         with outage.tolerated():
-            study.refresh()
+            try:
+                study.refresh()
+            except UnknownStudy:
+                stop_jobs(running.values(), "its study was deleted")
+                raise
             if study.was_stopped:
                 return None
             while waiting and len(running) < plan.parallel:

@@ -151,7 +151,7 @@ def tune_job(
     Tuner(study, plan, home).run()
     train_more(study, plan, home, say=lambda text: None)
     if cause := failure_of_all(study.trials):
-        raise TuneError(f"{cause[0].upper()}{cause[1:]}. To list the trials:  barograph tune show {name}")
+        raise TuneError(f"{cause[0].upper()}{cause[1:].rstrip('.')}. To list the trials:  barograph tune show {name}")
     return study
 
 

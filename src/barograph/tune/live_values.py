@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreError
 from barograph.model.clock import Clock
@@ -36,12 +36,18 @@ class LiveValues:
         self._store, self._clock = store, clock
         self._due = -math.inf
 
-    def note(self, running: Iterable[Trial]) -> None:
-        """Write the values of running trials, at most every two seconds. A store that rejects them is ignored."""
+    def note(self, running: Iterable[Trial], *, check: Callable[[], object]) -> None:
+        """Write the values of running trials, at most every two seconds. A store that rejects them is ignored.
+
+        Args:
+            running: The trials.
+            check: Raises an error if the study was deleted.
+        """
         if self._store is None or (now := self._clock.monotonic()) < self._due:
             return
         self._due = now + _EVERY_SECS
         with contextlib.suppress(StoreError):
+            check()
             values = self.read(running)
             self._store.put(_NAME, sealed({"latest": {str(number): list(latest) for number, latest in values.items()}}))
 

@@ -333,7 +333,8 @@ def verdict_of(study: Study) -> str:
         if study.running or not study.over:
             return f"No trial has finished yet: {counts}."
         reason, times = Counter(trial.reason for trial in trials).most_common(1)[0]
-        return f"No trial finished: {counts}, {times} of them with: {reason}"
+        share = "" if times == len(trials) else f", {times} of them with"
+        return f"No trial finished: {counts}{share}: {reason}"
     if len(study.spec.objectives) > 1:
         front = len(study.front)
         return (f"{count(front, 'trial')} of {len(trials):,} {'is' if front == 1 else 'are'} on the Pareto front: no "

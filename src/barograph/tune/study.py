@@ -38,7 +38,7 @@ from barograph.tune.stopping import RunningAverages, reason_to_stop
 from barograph.tune.strategies.base import Proposal, Strategy
 from barograph.tune.strategies.choosing import check_not_empty, strategy_of
 from barograph.tune.strategies.threads import one_thread
-from barograph.tune.study_events import event_log, event_name, has_event
+from barograph.tune.study_events import Presence, event_log, event_name
 from barograph.tune.study_state import StudyState
 from barograph.tune.trial import Cause, Origin, Refitted, Trial, TrialState
 from barograph.tune.trial_values import Values, values_from
@@ -71,7 +71,8 @@ class Study(StudyState):
         heritage: Heritage | None = None, clock: Clock | None = None,
     ) -> None:
         super().__init__(spec, heritage or Heritage(), clock or SystemClock())
-        self._store, self._log, self.url = store, log, store.url if store else ""
+        self._log, self.url = log, store.url if store else ""
+        self._presence = Presence(store) if store else None
         self._live = LiveValues(store, self._clock)
         self._strategy: Strategy | None = None
         self._averages = RunningAverages()
@@ -254,8 +255,8 @@ class Study(StudyState):
             self._take(self._log.new())
 
     def _check_exists(self) -> None:
-        """Raise an error if its files were deleted: further ones would belong to no study."""
-        if self._store is not None and not has_event(self._store, event_name(0)):
+        """Raise an error if its files were deleted: further ones would belong to no study, or to another."""
+        if self._presence and self._presence.is_over():
             raise UnknownStudy(f"The study was deleted while it ran ({self.url}).")
 
     def give(self, parameters: Mapping[str, Any]) -> None:
@@ -337,6 +338,10 @@ class Study(StudyState):
             trial: The trial or its number.
             step: Epochs or steps trained so far, from 1.
             value: The value.
+
+        Raises:
+            UnknownStudy: The files of the study were deleted.
+            StoreError: The decision to stop the trial cannot be stored.
         """
         mine = self._trial(trial)
         if mine.state.is_over:
@@ -350,7 +355,7 @@ class Study(StudyState):
                     mine, (other for other in self.trials if other is not mine), self.objective, self.spec.stopping,
                     self._averages)):
                 self.stop(mine, reason, cause=Cause.RULE)
-        self._live.note(self.running)
+        self._live.note(self.running, check=self._check_exists)
         return self.should_stop(mine)
 
     def stop(self, trial: Trial | int, reason: str, *, cause: Cause = Cause.FINDING) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from barograph.errors import DamagedChunk, JobRefused, NotARun, StoreError, UnknownJob, closest
@@ -83,9 +83,10 @@ class TrialJob:
         found = view or adopted(home, trial.job)
         if found is not None and not runs(found, spec):
             raise JobRefused(f'There is a job named "{trial.job}" already, with another command. Use another --name.')
-        self._view = found or submitted(spec if cpus is None else replace(spec, cpus=cpus), plan, home, submit)
+        self.view = found or submitted(spec if cpus is None else replace(spec, cpus=cpus), plan, home, submit)
+        """The job."""
         self._names = [objective.name for objective in study.spec.objectives]
-        self._metrics = MetricValues(self._view, self._names, plan.patterns)
+        self._metrics = MetricValues(self.view, self._names, plan.patterns)
         self._run: RunReader | None = None
         self._asked = False
         self.progress = TrialProgress("queued", 0, 0, math.nan)
@@ -95,7 +96,7 @@ class TrialJob:
     @property
     def url(self) -> str:
         """Where the job and its run are stored."""
-        return self._view.store.url
+        return self.view.store.url
 
     def turn(self) -> bool:
         """Read what the job did, and report it to the study; return whether the trial has ended.
@@ -103,8 +104,10 @@ class TrialJob:
         An unreachable store is tried again at the next turn.
         """
         try:
-            report = self._view.report()
+            report = self.view.report()
             values = self._values()
+            complete = report.phase is Phase.FINISHED or (
+                report.phase is Phase.STOPPED and has_trained_to_its_end(self.view))
         except StoreError:
             return False
         except DamagedChunk as error:
@@ -126,27 +129,18 @@ class TrialJob:
             self._give_up_if_hopeless()
         if report.is_over:
             cost = report.bill.cost if report.bill and math.isfinite(report.bill.cost) else 0.0
-            self._tell(report.phase, report.reason, values, cost)
-            self.cores = cores_used(self._view) if self._plan.packs else math.nan
+            self._tell(report.phase, report.reason, values, cost, complete=complete)
+            self.cores = cores_used(self.view) if self._plan.packs else math.nan
             return True
         if not self._asked and (reason := self._study.should_stop(self.trial)):
-            request_stop(self._view, reason)
+            request_stop(self.view, reason)
             self._asked = True
         return False
-
-    def request_stop(self, reason: str) -> None:
-        """Ask the job to stop, unless its files were deleted, too.
-
-        Raises:
-            StoreError: The store rejects the request.
-        """
-        self._view.store.get(SPEC)
-        request_stop(self._view, reason)
 
     def _values(self) -> dict[str, MetricCurve]:
         try:
             if self._run is None:
-                self._run = RunReader(self._view.store)
+                self._run = RunReader(self.view.store)
             self._run.refresh()
         except NotARun:
             pass
@@ -160,7 +154,7 @@ class TrialJob:
             self._study.stop(self.trial, reason, cause=Cause.FINDING)
 
     def _tell(
-        self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float
+        self, phase: Phase | None, reason: str, values: Mapping[str, MetricCurve], cost: float, *, complete: bool
     ) -> None:
         if phase is Phase.FAILED:
             # The error that the script printed, if any: it groups failures better than the exit code.
@@ -172,15 +166,14 @@ class TrialJob:
             return
         self._study.tell(self.trial, [
             values[one.name].best(maximize=one.maximize) if self._plan.summary == "best" else values[one.name].last
-            for one in self._study.spec.objectives], cost=cost,
-            complete=phase is Phase.FINISHED or has_trained_to_its_end(self._view))
+            for one in self._study.spec.objectives], cost=cost, complete=complete)
 
     def _never_arrived(self, name: str) -> str:
         if name in self._plan.patterns:
             return f"{name} was never reported: no line of the output matches {self._plan.patterns[name]}"
         known, printed, meant = recorded_names(self._run), list[str](), ""
         with contextlib.suppress(StoreError):
-            printed = [one for one in printed_names(self._view) if one not in (name, *known)]
+            printed = [one for one in printed_names(self.view) if one not in (name, *known)]
         # It may have been printed in a way that is not read, or twice in a line.
         if near := closest(name, {*known, *printed} - {name}):
             meant = f' Did you mean "{near}"?'
@@ -190,13 +183,23 @@ class TrialJob:
         return f"{name} was never reported.{meant} {recorded}{also} {hint}"
 
 
+def stop_jobs(views: Iterable[JobView], reason: str) -> None:
+    """Ask jobs to stop, except those whose files were deleted or whose store rejects the request."""
+    for view in views:
+        with contextlib.suppress(StoreError):
+            view.store.get(SPEC)
+            request_stop(view, reason)
+
+
 def has_trained_to_its_end(view: JobView) -> bool:
-    """Return whether the script had finished on each instance when the job was stopped, while its files were stored."""
-    try:
-        return all(any(event.data.get("has_finished") for event in EventLog(view.store, folder).new()) for folder in (
-            instance_folder(view.state.attempt, index) for index in range(view.submission.spec.instances)))
-    except StoreError:
-        return False
+    """Return whether the script had finished on each instance when the job was stopped, while its files were stored.
+
+    Raises:
+        StoreError: The store is unreachable.
+    """
+    logs = (EventLog(view.store, instance_folder(view.state.attempt, index))
+            for index in range(view.submission.spec.instances))
+    return all(any(event.data.get("has_finished") for event in log.new()) for log in logs)
 
 
 def _listed(names: Sequence[str]) -> str:

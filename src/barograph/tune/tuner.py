@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from barograph.tune.outage import PASSING, Outage
 from barograph.tune.packing import Packing
 from barograph.tune.study import BY_USER, Study
 from barograph.tune.trial import Cause, Trial
-from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, without_values
+from barograph.tune.trial_job import Submit, TrialJob, adopted, runs, stop_jobs, without_values
 from barograph.tune.trial_plan import TrialPlan
 
 _LOOK_SECS = 0.5
@@ -63,12 +62,15 @@ class Tuner:
             JobRefused: The first job has problems, or two in a row have the same ones; otherwise their trials fail.
             UnknownStudy: The study was deleted. Its running jobs were asked to stop.
         """
-        self._kept_waiting = None
         try:
-            self.study.refresh()
+            return self._turned()
         except UnknownStudy as error:
-            self._stop_jobs("its study was deleted")
+            stop_jobs((job.view for job in self.jobs.values()), "its study was deleted")
             raise UnknownStudy(f"The study was deleted while it ran; its jobs stop ({self.study.url}).") from error
+
+    def _turned(self) -> bool:
+        self._kept_waiting = None
+        self.study.refresh()
         for trial in self.study.running:
             if trial.number not in self.jobs:
                 self._start(trial)  # of a tuner that was killed
@@ -118,11 +120,6 @@ class Tuner:
             if self._kept_waiting:
                 raise self._kept_waiting
         return goes_on
-
-    def _stop_jobs(self, reason: str) -> None:
-        for job in self.jobs.values():
-            with contextlib.suppress(StoreError):
-                job.request_stop(reason)
 
     def _start(self, trial: Trial) -> None:
         try:

@@ -76,7 +76,7 @@ class Positions:
     def even(self, count: int, shift: Floats) -> Floats:
         """Return many positions that fill the space evenly: Roberts' R sequence, shifted.
 
-        A few of them do not: in nine dimensions, the first coordinate moves by 0.067 from one to the next.
+        A few of them do not: in nine dimensions, the first coordinate moves by 0.070 from one to the next.
 
         Source: Martin Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
         """
