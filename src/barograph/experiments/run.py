@@ -72,7 +72,6 @@ class Run(TrackedRun):
         if part_of is not None:
             self.relate(Relation.CONTRIBUTED_TO, part_of)
 
-
     @classmethod
     def load_or_create(
         cls, name: str, *, experiment: str = "", trial: str = "", root: str | os.PathLike[str] | None = None
