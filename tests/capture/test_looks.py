@@ -74,6 +74,32 @@ def test_a_training_that_jumps_all_the_time_is_not_looked_at_for_ever(exhausted)
     assert len(whole(tape)) <= 12 + 8 * 5
 
 
+def test_a_jump_much_higher_than_one_just_before_is_recorded_at_once(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    factors = {60: 10.0, 68: 1e6}
+    for number in range(80):
+        step(model, optimizer, factors.get(number, 1.0))
+    assert [number for number in whole(tape) if number > 64] == [69, 70, 71, 72]
+
+
+def test_a_jump_as_high_as_one_just_before_waits(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+    factors = {60: 1e3, 68: 2e3}
+    for number in range(90):
+        step(model, optimizer, factors.get(number, 1.0))
+    assert [number for number in whole(tape) if 64 < number < 77] == []
+
+
+def test_a_loss_that_rises_for_ever_is_not_looked_at_for_ever(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    for number in range(400):
+        step(model, optimizer, 1e3 ** max(0, number // 10 - 5) if number % 10 == 9 else 1.0)
+    assert len(whole(tape)) <= 10 + (8 + 4) * 4
+
+
 def test_a_loss_that_stays_nan_has_everything_taken_three_times(exhausted):
     tape, model = exhausted(), nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
@@ -108,3 +134,16 @@ def test_facts_are_recorded_at_the_steps_after_a_late_optimizer(record):
     late = [records.step.number for records in tape.steps(Mode.TRAIN, optimizer=None)
             if records.step.tick >= 60 and fact(Fact.PARAMETERS) in records.scalars]
     assert late == list(range(late[0], late[0] + 4))
+
+
+def test_facts_are_recorded_at_four_steps_also_after_a_look_that_waited(record):
+    gc.collect()
+    facts = Selection(name="facts", kinds=frozenset({Kind.FACT}), schedule=every(50))
+    tape, model = record(budget=1e-6, preset="free", collections=(facts,)), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+    factors = {66: 1e6, 72: 1e6}
+    for number in range(128):
+        step(model, optimizer, factors.get(number, 1.0))
+    recorded = [records.step.number for records in tape.steps(Mode.TRAIN)
+                if records.step.number > 72 and fact(Fact.PARAMETERS) in records.scalars]
+    assert len(recorded) == 4

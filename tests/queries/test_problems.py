@@ -97,12 +97,30 @@ def test_a_symptom_of_unknown_cause_is_never_called_overfitting(code: str) -> No
     assert "overtraining" not in problems_of((finding(code, opened=3), late))[0].leads_to
 
 
-@pytest.mark.parametrize("cause", [Cause.FROZEN_PARAMETER, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA])
+@pytest.mark.parametrize("cause", [
+    Cause.FROZEN_PARAMETER, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA, Cause.TARGETS_IN_INPUT,
+    Cause.LEAKY_VALIDATION,
+])
 def test_a_model_that_learns_less_may_overfit(cause: str) -> None:
     (problem,) = problems_of((finding("X101", Suspicion(cause, 0.9), opened=3),
                               finding("L102", Suspicion(Cause.OVERFITTING, 0.6), opened=100)))
 
     assert problem.leads_to == ("overfitting",)
+
+
+@pytest.mark.parametrize(("weight", "stuck_at", "titles"), [
+    (0.5, 9, ["Parameters do not change"]),
+    (0.65, 9, ["The labels do not match the inputs", "Parameters do not change"]),
+    (0.5, 300, ["The labels do not match the inputs", "Parameters do not change"]),
+])
+def test_a_loss_at_chance_blames_no_labels_where_parameters_get_no_gradient(
+    weight: float, stuck_at: int, titles: list[str]
+) -> None:
+    stuck = replace(finding("W104", Suspicion(Cause.DETACHED_GRAPH, 0.1), opened=stuck_at), subject="gradient zero")
+
+    problems = problems_of((stuck, finding("L108", Suspicion(Cause.LABELS_UNRELATED, weight), opened=200)))
+
+    assert [problem.title for problem in problems] == titles
 
 
 def test_overtraining_follows_from_overfitting() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barograph.queries.titles import first_clause
+from barograph.model.cause import Cause
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.step import Mode
+from barograph.queries.titles import first_clause, title_of
 
 
 @pytest.mark.parametrize(("message", "clause"), [
@@ -21,3 +24,17 @@ from barograph.queries.titles import first_clause
 ])
 def test_the_first_clause_ends_at_punctuation_outside_of_parentheses(message: str, clause: str) -> None:
     assert first_clause(message) == clause
+
+
+@pytest.mark.parametrize(("code", "cause", "remedy", "title"), [
+    ("D108", Cause.SOFTMAX_TWICE, "Remove the softmax.", "Softmax is applied twice"),
+    ("D108", Cause.SOFTMAX_TWICE, "Remove the sigmoid.", "Sigmoid is applied twice"),
+    ("L102", Cause.LABELS_UNRELATED, "", "On validation data, the model is no better than a constant prediction"),
+    ("D102", Cause.LABELS_UNRELATED, "", "Training and validation number the classes differently"),
+    ("L108", Cause.LABELS_UNRELATED, "", "The labels do not match the inputs"),
+])
+def test_a_rule_may_know_a_cause_more_exactly(code: str, cause: Cause, remedy: str, title: str) -> None:
+    lead = Finding("id", code, "x", Severity.COSTLY, FindingState.OPEN, "m", remedy, (), "", "p0", "", Mode.TRAIN, 0,
+                   0, 0, None, 0.0)
+
+    assert title_of(cause, 0.8, lead) == title

@@ -236,6 +236,7 @@ def test_inputs_that_reach_far_are_suspected_first() -> None:
     (symptom,) = symptoms(WrongChance(), first_step(50.0, batch=Summary(count=4, min=0.0, max=255.0)))
 
     assert causes(symptom)[0] == "input-not-normalized"
+    assert symptom.causes[0].remedy == "Scale the inputs to zero mean and unit variance."
 
 
 @pytest.mark.parametrize("loss", [0.01, 1.0, 2.3, 3.5, 6.0])
@@ -266,6 +267,20 @@ def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
 def test_evaluations_that_get_better_are_let_pass() -> None:
     assert symptoms(Underfit(), with_evaluations([2.305, 2.295, 2.285, 2.275, 2.265])) == []
     assert symptoms(Underfit(), with_evaluations([1.2, 1.1, 1.0, 1.0, 1.0])) == []
+
+
+def test_evaluations_decide_where_the_training_loss_falls_slowly_near_its_baseline() -> None:
+    def with_held_out(last: float) -> list[StepView]:
+        views: list[StepView] = []
+        for view in trained(lambda step: CHANCE * (1.0 - step / 20_000), 600):
+            views.append(view)
+            if view.step.number % 50 == 49:
+                level = CHANCE * (1.01 + (last - 1.01) * view.step.number / 600)
+                views.append(evaluated(view.step.number, {TOTAL: level, CROSS_ENTROPY: level}))
+        return views
+
+    assert [item.message[:19] for item in symptoms(Underfit(), with_held_out(1.01))][-1:] == ["The validation loss"]
+    assert [item for item in symptoms(Underfit(), with_held_out(0.98)) if "validation" in item.message] == []
 
 
 # How a finding ends

@@ -53,6 +53,37 @@ def test_answers_beside_their_labels_all_along_are_shifted(shift: int, said: str
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["labels-off-by-one"])
 
 
+def test_two_classes_that_are_predicted_as_one_another_are_exchanged() -> None:
+    pairs = {(name, name): 40 for name in range(10)} | {(1, 1): 5, (1, 7): 35, (7, 7): 5, (7, 1): 35}
+
+    (symptom,) = symptoms(Confusion(), seen(pairs))
+
+    assert symptom.subject == "exchanged"
+    assert symptom.message == ("In evaluation, the model predicts class 1 as 7 and 7 as 1: it tells them apart, but "
+                               "they have other numbers than in training.")
+    assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["labels-unrelated"])
+
+
+def test_a_class_that_is_taken_for_another_without_the_reverse_is_not_exchanged() -> None:
+    pairs = {(name, name): 40 for name in range(4)} | {(1, 1): 8, (1, 2): 32, (2, 2): 8, (2, 3): 32}
+
+    assert symptoms(Confusion(), seen(pairs)) == []
+
+
+def test_a_circle_in_a_model_that_tells_few_classes_apart_is_luck() -> None:
+    few = {(name, name % 2) for name in range(10)} - {(0, 0), (1, 1)} | {(0, 1), (1, 0)}
+
+    assert symptoms(Confusion(), seen(dict.fromkeys(few, 40))) == []
+
+
+def test_a_circle_of_all_classes_names_the_first_three() -> None:
+    pairs = dict.fromkeys(enumerate([3, 7, 5, 9, 1, 0, 8, 2, 4, 6]), 40)
+
+    (symptom,) = symptoms(Confusion(), seen(pairs))
+
+    assert "predicts class 0 as 3, 1 as 7, 2 as 5 and 7 more:" in symptom.message
+
+
 def test_a_model_that_answers_one_class_only_is_not_shifted() -> None:
     assert symptoms(Confusion(), seen({(name, 0): 40 for name in range(10)})) == []
 

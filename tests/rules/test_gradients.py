@@ -16,6 +16,7 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.exploding import ExplodingGradient
 from barograph.rules.gradients import GradientNormSpike, VanishingGradient
+from barograph.rules.words import CLIPPING
 from barograph.runs.reading.view import StepView
 from judging import facts
 
@@ -195,9 +196,8 @@ def test_a_gradient_twelve_times_its_level_with_a_loss_above_its_own_is_a_spike(
 
     assert found.message == "The gradient norm is 12, 12 times its usual level (1)."
     assert found.remedy == (
-        "Look at the batch of step 30, and clip gradients to a norm of 2 (torch.nn.utils.clip_grad_norm_ before "
-        "optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm). Lower the learning rate from 0.1 to "
-        "0.0333 if spikes come back."
+        f"Look at the batch of step 30, and clip gradients to a norm of 2 ({CLIPPING}). Lower the learning rate from "
+        "0.1 to 0.0333 if spikes come back."
     )
     assert [item.key.path if item.key else None for item in found.evidence] == [None, "a.weight", "b.weight"]
 

@@ -370,6 +370,35 @@ def test_validation_that_was_never_better_than_chance_speaks_of_labels() -> None
     assert causes_of(Overfit(), epochs(training, validation))[0] == "overfitting"
 
 
+def predicted(training: Sequence[float], validation: Sequence[float], correct: float) -> list[StepView]:
+    """Return epochs whose evaluations have ten balanced classes, with that share of correct predictions."""
+    evenly = {Key(Kind.LABEL, f"cross_entropy[{name}]"): 40.0 for name in range(10)}
+    pairs = {Key(Kind.CONFUSION, f"cross_entropy[{name},{name}]"): 40 * correct for name in range(10)} | {
+        Key(Kind.CONFUSION, f"cross_entropy[{name},{(name + 3) % 10}]"): 40 * (1 - correct) for name in range(10)}
+    return [view if view.step.mode is Mode.TRAIN else
+            StepView.of(view.step, {**view.scalars(Kind.LOSS), **evenly, **pairs})
+            for view in epochs(training, validation)]
+
+
+def test_evaluations_that_guess_from_the_start_while_training_is_learned_are_found() -> None:
+    training, validation = (1.6, 0.4, 0.2, 0.1), (7.0, 7.1, 7.0, 7.2)
+
+    guessed = predicted(training, validation, correct=0.1)
+
+    assert said(Overfit(), guessed)[-1] != []
+    assert causes_of(Overfit(), guessed) == ["labels-unrelated", "overfitting"]
+    assert fired(Overfit(), predicted(training, validation, correct=0.5)) == []
+    assert fired(Overfit(), predicted((2.3, 2.2, 2.1, 2.0), validation, correct=0.1)) == []
+    assert fired(Overfit(), predicted(training, (2.0, 2.1, 2.0, 2.1), correct=0.1)) == []
+
+
+def test_an_evaluation_without_predictions_counts_as_the_one_before() -> None:
+    views = predicted((1.6, 0.4, 0.2, 0.1), (7.0, 7.1, 7.0, 7.2), correct=0.1)
+    views[-1] = StepView.of(views[-1].step, views[-1].scalars(Kind.LOSS))
+
+    assert len(said(Overfit(), views)[-1]) == 1
+
+
 ERROR = Key(Kind.LOSS, "error")
 
 

@@ -35,6 +35,17 @@ def test_each_mismatch_is_a_finding_of_its_own(fault: dict[Fact, float], cause: 
     assert symptom.evidence[0].key == Key(Kind.FACT, symptom.subject)
 
 
+@pytest.mark.parametrize(
+    ("loss", "name"), [("cross_entropy", "softmax"), ("binary_cross_entropy_with_logits", "sigmoid")])
+def test_what_is_applied_twice_is_named(loss: str, name: str) -> None:
+    view = StepView.of(0, {Key(Kind.LOSS, loss): 0.5, **facts({**SOUND, Fact.SOFTMAX_TWICE: 1.0})})
+
+    (symptom,) = symptoms(LossMismatch(), [view])
+
+    assert symptom.message == f"{name.capitalize()} is applied twice: once by the model, once by the loss."
+    assert symptom.remedy == f"Remove the {name} at the end of the model: the loss expects logits."
+
+
 def test_a_sound_loss_is_well() -> None:
     assert said(LossMismatch(), [StepView.of(0, facts(SOUND))]) == [[]]
 

@@ -137,6 +137,18 @@ def test_a_loss_that_is_not_finite_over_finite_outputs_is_the_origin() -> None:
     assert "`barograph replay`: it names the operation" in found.remedy
 
 
+def test_a_loss_that_is_not_finite_over_finite_outputs_in_float16_overflowed() -> None:
+    outputs = {Key(Kind.OUTPUT, name): replace(FINE, max=14_400.0) for name in LAYERS}
+    half = StepView.of(0, {**outputs, LOSS: NAN}, layers={key: LAYERS[key.path] for key in outputs},
+                       dtypes=dict.fromkeys(outputs, "float16"))
+
+    first = only(half).causes[0]
+
+    assert (first.cause, first.why) == (
+        Cause.FP16_OVERFLOW,
+        "outputs reach 14,400 in float16, whose largest value is 65504, and the loss sums over the batch")
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_came_as_a_plain_number_is_looked_at_too(value: float) -> None:
     found = only(StepView.of(0, {LOSS: value, Key(Kind.OUTPUT, "fc"): FINE}))

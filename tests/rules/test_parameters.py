@@ -193,3 +193,11 @@ def test_norms_of_a_frozen_body_in_no_optimizer_are_a_note(layer: str, frozen: f
 
     assert isinstance(found, Symptom)
     assert found.severity == severity
+
+
+def test_backward_may_never_be_called_where_no_parameter_is_reached() -> None:
+    (whole,) = symptoms(ParametersAndOptimizer(), [step({Fact.PARAMETERS: 2.0, **unreached("a.weight", "b.weight")})])
+    (part,) = symptoms(ParametersAndOptimizer(), [step({Fact.PARAMETERS: 4.0, **unreached("a.weight", "b.weight")})])
+
+    assert whole.remedy.startswith("Call loss.backward() before optimizer.step() (PyTorch)")
+    assert part.remedy.startswith("Remove ")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import barograph.rules
+from barograph.rules.frameworks import for_frameworks
+from barograph.rules.words import CLIPPING
 
 _SOURCES = sorted(Path(barograph.rules.__path__[0]).glob("*.py"))
 
@@ -28,14 +30,21 @@ _ELSEWHERE = re.compile(r"Keras|[Oo]ptax|JAX|stop_gradient|he_normal|glorot_unif
 
 
 def texts_of(source: str) -> Iterator[str]:
-    """Yield each text of a module that is none of its docstrings, f-strings without what stands between the braces."""
+    """Yield each text of a module that is none of its docstrings, f-strings without what stands between the braces.
+
+    What `either` gets for each framework is left out.
+    """
     tree = ast.parse(source)
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docs |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+             and node.func.id == "either" for part in ast.walk(node)}
     inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
+        if id(node) in docs:
+            continue
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | inside:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
             yield node.value
 
 
@@ -53,5 +62,25 @@ def test_no_remedy_is_in_the_words_of_pytorch_alone(path: Path) -> None:
 
 
 def test_texts_are_found_wherever_they_stand() -> None:
-    source = 'def f(x):\n    """torch.a in a docstring."""\n    return "torch.b", f"torch.c {x} on", {"k": "torch.d"}\n'
+    source = ('def f(x):\n    """torch.a in a docstring."""\n    return "torch.b", f"torch.c {x} on", {"k": "torch.d"}'
+              '\nA = either(torch="torch.e")\n')
     assert sorted(text for text in texts_of(source) if speaks_pytorch(text)) == ["torch.b", "torch.c  on", "torch.d"]
+
+
+def test_advice_is_that_for_the_framework_of_the_run() -> None:
+    text = f"Clip gradients ({CLIPPING})."
+
+    assert for_frameworks(text, {"torch", "numpy"}) == (
+        "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step).")
+    assert for_frameworks(text, {"keras", "torch"}) == "Clip gradients (global_clipnorm of the optimizer)."
+    assert for_frameworks(text, {"jax", "torch"}) == (
+        "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step or optax.clip_by_global_norm).")
+    assert for_frameworks(text, {"mxnet"}) == text
+    assert "(Keras)" in text
+
+
+@pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)
+def test_no_remedy_names_a_framework(path: Path) -> None:
+    named = re.compile(r"\b[Ii]n (Keras|JAX|torch|PyTorch|Optax)\b|\((Keras|Optax)")
+
+    assert [text for text in texts_of(path.read_text(encoding="utf-8")) if named.search(text)] == []

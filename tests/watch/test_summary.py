@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.clock import ManualClock
-from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
+from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Symptom, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.origin import Untrained
@@ -24,10 +25,12 @@ from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
 from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
-from barograph.rules.base import Rule
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.words import CLIPPING
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.findings import read_findings
 from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
@@ -277,6 +280,30 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert lines[0] == "barograph: 0 training steps were recorded."
     assert lines[1].startswith("  fix       Mark where a step ends: run = barograph.attach(explicit_steps=True)")
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize(("loaded", "fix"), [
+    ({"torch"}, "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
+    ({"jax"}, "Wrap the training step in barograph.jax.observe."),
+    ({"keras", "tensorflow"}, "End each step of a TensorFlow loop with barograph.tensorflow.step."),
+])
+def test_how_to_record_steps_is_said_for_the_framework_that_was_loaded(loaded: set[str], fix: str) -> None:
+    nothing = replace(LAST, coverage=replace(WHOLE, steps=0, steps_seen=0))
+    worker = replace(DONE, last=nothing, loaded=frozenset(loaded))
+
+    assert f"  fix       {fix}" in closing_text(replace(CLEAN, steps=0, workers=(worker,))).splitlines()
+
+
+def test_why_no_step_was_recorded_comes_first_where_it_is_known() -> None:
+    nothing = replace(LAST, coverage=replace(WHOLE, steps=0, steps_seen=0))
+    why = ("No training step was recorded: backward() ran 9 times, but no optimizer stepped and no weight changed. "
+           "Call optimizer.step() after backward().")
+
+    lines = closing_text(replace(CLEAN, steps=0, unseen=(why,), workers=(replace(DONE, last=nothing),))).splitlines()
+
+    assert lines[1:3] == [
+        "barograph: No training step was recorded: backward() ran 9 times, but no optimizer stepped and no weight "
+        "changed.", "  fix       Call optimizer.step() after backward()."]
 
 
 def test_a_run_without_times_says_nothing_of_its_cost() -> None:
@@ -680,6 +707,40 @@ def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
     assert "  state     p0 killed after 9 steps" in closing_text(summary)
     assert "9 steps (tensors at each)" in closing_text(summary)
     assert summary.to_json()["workers"][0]["steps"] == 9
+
+
+def test_a_worker_that_was_killed_recorded_what_it_published_of_the_steps_that_it_made(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.heartbeat = replace(LAST, step=15, coverage=replace(WHOLE, steps=15, steps_seen=15))
+    training.steps(*[0.5] * 9)
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+
+    text = closing_text(summary_of(store, watcher.judged))
+
+    assert "9 of 15 steps (tensors at each)" in text
+    assert "The last 6 steps are lost: it was killed before it published them." in text
+    assert "of 15 steps" not in closing_text(summary_of(store, watcher.judged, is_complete=False))
+
+
+def test_advice_names_only_the_framework_of_the_run(store: Store, clock: ManualClock, high: type[Rule]) -> None:
+    class Clips(high):  # type: ignore[misc, valid-type]
+        def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+            for found in super().judge(view, memory):
+                yield replace(found, remedy=f"Clip gradients ({CLIPPING}).") if isinstance(found, Symptom) else found
+
+    training = Training(store, clock, versions={"torch": "2.0", "sklearn": "1.0"})
+    training.steps(0.5, 3.0)
+    watcher = Watcher(store, [Clips()], clock=clock)
+    watcher.poll()
+
+    in_torch = "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step)."
+    assert [item.remedy for item in watcher.findings] == [in_torch]
+    assert [item.remedy for item in summary_of(store, watcher.judged).findings] == [in_torch]
+    watcher.close()
+    assert [item.remedy for item in read_findings(store).findings] == [in_torch]
 
 
 def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:

@@ -70,6 +70,17 @@ class LossLevel:
         """
         return self._level + spreads * self._scatter if self._count >= _LEAST_LOSSES else math.inf
 
+    def above(self, loss: float) -> float:
+        """Return how far a loss is above the level.
+
+        Example:
+            >>> level = LossLevel()
+            >>> level.take_in(1.0)
+            >>> level.above(3.0)
+            2.0
+        """
+        return loss - self._level
+
     @property
     def high(self) -> float:
         """The loss above which `jumps` currently returns True; infinite while there are too few losses.

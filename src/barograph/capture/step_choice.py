@@ -14,6 +14,10 @@ _LOOKS_APART_STEPS = 16
 _LOOK_STEPS = 4
 """Limits of detailed recording after a change: how often, how far apart and for how many steps."""
 
+_HIGHER_TIMES = 4.0
+_MOST_HIGHER_LOOKS = 4
+"""Factor over all jumps recorded in detail from which another one is recorded at once, and how many of these are."""
+
 
 class StepChoice:
     """Chooses from the plan within the budget; records more after a change in the training.
@@ -28,7 +32,10 @@ class StepChoice:
         level: Running level of the loss, whose jump is a change.
     """
 
-    __slots__ = ("_agenda", "_clock", "_counts", "_look_waits", "_looked_at", "_looks", "_plan", "_price", "level")
+    __slots__ = (
+        "_agenda", "_clock", "_counts", "_fact_steps", "_higher_looks", "_highest", "_look_waits", "_looked_at",
+        "_looks", "_plan", "_price", "level",
+    )  # fmt: skip
 
     def __init__(self, plan: Plan, price: Price, counts: StepCounts, clock: Clock) -> None:
         self.level = LossLevel()
@@ -40,6 +47,9 @@ class StepChoice:
         self._looks = 0
         self._look_waits = False
         self._looked_at = 0
+        self._fact_steps = 0
+        self._highest = 0.0
+        self._higher_looks = 0
 
     def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
         """Return the mask of this step: what is due and within the budget."""
@@ -54,10 +64,13 @@ class StepChoice:
         if not self._price.comes_round(position, now):
             return 0
         due = self._agenda.due(number, mode, optimizer)
-        if self._looks and self._counts.of_all <= self._looked_at + _LOOK_STEPS:
+        if self._fact_steps:
             # As at the start of a training: some rules wait for a fact to be the same at several steps.
             due |= self._plan.facts
-        return due if self._price.affords(due, position, now) else 0
+        if not self._price.affords(due, position, now):
+            return 0
+        self._fact_steps = max(0, self._fact_steps - 1)
+        return due
 
     def took(self, mask: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:
         """Note that the masked Selections were taken."""
@@ -76,9 +89,18 @@ class StepChoice:
         return self._price.steps_until_round(self._counts.position_of(self._counts.made(optimizer), optimizer))
 
     def saw_loss(self, value: float) -> None:
-        """Record in detail after a jump of the loss."""
-        if self.level.jumps(value) or self._look_waits:
-            self.look_closely(self._counts.last_stepped)
+        """Record in detail after a jump of the loss: at once, if it is much higher than those recorded so far."""
+        jumps, optimizer = self.level.jumps(value), self._counts.last_stepped
+        height = self.level.above(value) if jumps else 0.0
+        higher = height > _HIGHER_TIMES * self._highest
+        if higher and self._highest and self._higher_looks < _MOST_HIGHER_LOOKS:
+            # A loss near zero jumps often, and the jump of another model or of other data would have to wait.
+            self._higher_looks += 1
+            self._look(optimizer)
+        elif jumps or self._look_waits:
+            self.look_closely(optimizer)
+        if higher and self._looked_at == self._counts.of_all:
+            self._highest = height
 
     def look_closely(self, optimizer: str) -> None:
         """Record the next steps of an optimizer completely, on credit, because something has changed in this training.
@@ -86,10 +108,13 @@ class StepChoice:
         A training that changes all the time gets no additional credit.
         """
         self._look_waits = self._looks < _MOST_LOOKS
-        steps = self._counts.of_all
-        if self._look_waits and steps >= self._looked_at + _LOOKS_APART_STEPS:
-            self._look_waits = False
+        if self._look_waits and self._counts.of_all >= self._looked_at + _LOOKS_APART_STEPS:
             self._looks += 1
-            self._looked_at = steps
-            self._agenda.owe(self._plan.everything(), optimizer)
-            self._price.grant(_LOOK_STEPS)
+            self._look(optimizer)
+
+    def _look(self, optimizer: str) -> None:
+        self._look_waits = False
+        self._looked_at = self._counts.of_all
+        self._fact_steps = _LOOK_STEPS
+        self._agenda.owe(self._plan.everything(), optimizer)
+        self._price.grant(_LOOK_STEPS)

@@ -10,10 +10,10 @@ from enum import IntEnum
 
 from barograph.model.cause import Cause
 
-_NOTHING_LEARNED = frozenset({"L101", "L102", "L103", "L104", "L106", "L108", "W107", "D102"})
+NOTHING_LEARNED = frozenset({"L101", "L102", "L103", "L104", "L106", "L108", "W107", "D102"})
 """Rules that report a model that does not learn, for any reason."""
 
-_NO_GRADIENT = _NOTHING_LEARNED | {"G101", "W103", "W104", "A103", "W105", "O101"}
+_NO_GRADIENT = NOTHING_LEARNED | {"G101", "W103", "W104", "A103", "W105", "O101"}
 """Rules that report parameters without a gradient."""
 
 _TOO_LARGE = _NO_GRADIENT | {
@@ -47,20 +47,20 @@ RULES_AFTER: Mapping[str, frozenset[str]] = {
     **dict.fromkeys((Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION, Cause.CONSTANT_INITIALIZATION,
                      Cause.DETACHED_GRAPH, Cause.ATTENTION_COLLAPSE, Cause.VANISHING_GRADIENT,
                      Cause.FP16_UNDERFLOW), _NO_GRADIENT),
-    Cause.REPRESENTATION_COLLAPSE: _NOTHING_LEARNED | {"A101", "G101", "W104"},
+    Cause.REPRESENTATION_COLLAPSE: NOTHING_LEARNED | {"A101", "G101", "W104"},
     Cause.WEIGHT_DECAY_TOO_LARGE: _NO_GRADIENT | {"A101"},
     Cause.SOFTMAX_WRONG_AXIS: _NO_GRADIENT,
     **dict.fromkeys((Cause.FROZEN_PARAMETER, Cause.PARAMETER_NOT_IN_OPTIMIZER, Cause.UNUSED_PARAMETER),
-                    _NOTHING_LEARNED | {"W103", "W104", "W105"}),
+                    NOTHING_LEARNED | {"W103", "W104", "W105"}),
     Cause.STALE_OPTIMIZER: _NO_GRADIENT | {"G103", "L105"},
     **dict.fromkeys((Cause.LEARNING_RATE_TOO_LOW, Cause.SCHEDULER_MISPLACED),
-                    _NOTHING_LEARNED | {"W101", "W103", "W104"}),
+                    NOTHING_LEARNED | {"W101", "W103", "W104"}),
     **dict.fromkeys((Cause.WRONG_LOSS, Cause.SOFTMAX_TWICE, Cause.BROADCAST_TARGETS, Cause.LABELS_UNRELATED,
                      Cause.LABELS_OFF_BY_ONE, Cause.REPEATED_BATCH, Cause.CLASS_IMBALANCE,
                      Cause.EVAL_MODE_IN_TRAINING, Cause.TRAIN_MODE_IN_EVALUATION, Cause.OPTIMIZER_STATE_LOST),
-                    _NOTHING_LEARNED | {"A103"}),
+                    NOTHING_LEARNED | {"A103"}),
     Cause.LOGITS_AS_PROBABILITIES: _TOO_LARGE,
-    Cause.UNSHUFFLED_DATA: _NOTHING_LEARNED | {"A103", "G102"},
+    Cause.UNSHUFFLED_DATA: NOTHING_LEARNED | {"A103", "G102"},
     **dict.fromkeys((Cause.LEARNING_RATE_TOO_HIGH, Cause.NO_WARMUP, Cause.MOMENTUM_WRONG, Cause.EXPLODING_GRADIENT,
                      Cause.NO_GRADIENT_CLIPPING, Cause.INITIALIZATION_SCALE, Cause.BAD_SAMPLE, Cause.LOSS_SIGN,
                      Cause.GRADIENTS_NOT_RESET), _TOO_LARGE),
@@ -70,6 +70,7 @@ RULES_AFTER: Mapping[str, frozenset[str]] = {
                      Cause.SQRT_OF_ZERO, Cause.FP16_OVERFLOW, Cause.LOSS_SCALE_COLLAPSE), _NOT_FINITE | {"N104"}),
     Cause.TREES_ADD_NOTHING: frozenset({"W103", "L101", "L103", "T104"}),
     Cause.OVERFITTING: frozenset({"L103", "T104"}),
+    **dict.fromkeys((Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION), frozenset({"L102", "L103", "T104"})),
     Cause.SLOW_DATA_LOADING: frozenset({"M102", "M103", "M104", "M107", "M109", "M114", "P106"}),
     Cause.MEMORY_LEAK: frozenset({"M105", "M111", "M113"}),
 }
@@ -88,6 +89,8 @@ CAUSES_AFTER: Mapping[str, frozenset[str]] = {
     Cause.STALE_OPTIMIZER: _STRUCK,
     Cause.UNSHUFFLED_DATA: _MISREAD_AS | {Cause.BAD_SAMPLE},
     Cause.CLASS_IMBALANCE: frozenset({Cause.OVERFITTING, Cause.LABELS_UNRELATED}),
+    # While the data leaks, neither loss says whether the model generalizes.
+    **dict.fromkeys((Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION), frozenset({Cause.OVERFITTING})),
     Cause.LABELS_UNRELATED: frozenset({Cause.OVERFITTING, Cause.LEARNING_RATE_TOO_LOW, Cause.CLASS_IMBALANCE}),
     Cause.LOGITS_AS_PROBABILITIES: _STRUCK | {Cause.LOG_OF_ZERO, Cause.LOSS_SIGN, Cause.WRONG_LOSS},
     **dict.fromkeys((Cause.LEARNING_RATE_TOO_HIGH, Cause.NO_WARMUP, Cause.MOMENTUM_WRONG, Cause.EXPLODING_GRADIENT,
@@ -108,6 +111,7 @@ LEARNS_ANYWAY = frozenset({
     Cause.STALE_OPTIMIZER, Cause.OPTIMIZER_STATE_LOST, Cause.CLASS_IMBALANCE, Cause.UNSHUFFLED_DATA,
     Cause.REPEATED_BATCH, Cause.LABELS_UNRELATED, Cause.NO_WARMUP, Cause.NO_GRADIENT_CLIPPING,
     Cause.INPUT_NOT_NORMALIZED, Cause.EVAL_MODE_IN_TRAINING, Cause.TRAIN_MODE_IN_EVALUATION,
+    Cause.TARGETS_IN_INPUT, Cause.LEAKY_VALIDATION,
 })
 """Causes that make a model learn less, or something else, and let it overfit."""
 
@@ -139,9 +143,9 @@ AFTER_SYMPTOM: Mapping[str, frozenset[str]] = {
     "W101": _TOO_LARGE,
     "A101": _NO_GRADIENT,
     "A102": _NO_GRADIENT,
-    "A103": _NOTHING_LEARNED,
-    "G101": _NOTHING_LEARNED | {"W104"},
-    "W104": _NOTHING_LEARNED,
+    "A103": NOTHING_LEARNED,
+    "G101": NOTHING_LEARNED | {"W104"},
+    "W104": NOTHING_LEARNED,
     "L108": frozenset({"L101", "L102", "L103", "L106", "D102"}),
     "L101": frozenset({"L102", "L103", "L106", "L108"}),
     "L106": frozenset({"L103"}),

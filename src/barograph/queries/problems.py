@@ -6,6 +6,7 @@ it. If findings have only usual suspects, the cause is unknown, and the problem 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from barograph.queries.consequences import (
     CAUSES_AFTER,
     DIRECTIONS,
     LEARNS_ANYWAY,
+    NOTHING_LEARNED,
     PRESUME_LEARNING,
     RULES_AFTER,
     SEEN_IN_SCRIPT,
@@ -119,7 +121,7 @@ def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> 
         >>> problems_of([])
         ()
     """
-    remaining, blamed = _with_jumps(tuple(findings), jumps)
+    remaining, blamed = _with_jumps(tuple(_without_misreadings(tuple(findings))), jumps)
     groups: list[_Group] = []
     while (cause := _root_of(remaining)) is not None:
         group = _group_of(cause, remaining, blamed)
@@ -149,6 +151,22 @@ def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
     return (problem.state is not FindingState.OPEN, problem.cause == Cause.SCRIPT_ERROR,
             problem.severity is Severity.NOTE, not lost, -problem.weight, SEVERITY_ORDER.index(problem.severity),
             problem.since_step)
+
+
+def _without_misreadings(findings: tuple[Finding, ...]) -> Iterable[Finding]:
+    """Yield the findings; those of a model that does not learn blame no labels if gradients are zero from the start.
+
+    The rules about losses see updates of a usual size, but not that some parameters get none.
+    """
+    stuck = {item.worker: item.opened_step for item in findings
+             if item.code == "W104" and item.subject == "gradient zero" and item.severity is not Severity.NOTE
+             and item.state is FindingState.OPEN}
+    for item in findings:
+        if item.code in NOTHING_LEARNED and stuck.get(item.worker, math.inf) < item.opened_step:
+            kept = tuple(cause for cause in item.causes
+                         if cause.cause != Cause.LABELS_UNRELATED or cause.weight >= _RIVAL)
+            item = replace(item, causes=kept)
+        yield item
 
 
 def _with_jumps(

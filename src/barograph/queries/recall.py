@@ -67,13 +67,14 @@ def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
     state = read_state(store)
     rules, problem = _rules_of(state) if state else ((), "")
     judged = judged_before(store, state, rules) if state and not problem else Judged()
-    summary = summary_of(store, judged)
+    is_complete = state is not None and _has_judged_all(store, state)
+    summary = summary_of(store, judged, is_complete=is_complete)
     if problem or not state:
         findings = sorted(read_findings(store).findings, key=lambda item: (
             item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
         summary = replace(summary, findings=tuple(findings))
     summary = summary.but_damaged(*damage)
-    return Recall(summary, state is not None, state is not None and _has_judged_all(store, state), problem)
+    return Recall(summary, state is not None, is_complete, problem)
 
 
 def judged_and_jumps(store: Store) -> tuple[bool, tuple[RateJump, ...]]:

@@ -23,6 +23,7 @@ from barograph.queries.preset_advice import advised
 from barograph.queries.problems import Problem, problems_of
 from barograph.queries.wording import not_evaluated_lines
 from barograph.rules.base import Rule
+from barograph.rules.frameworks import finding_for
 from barograph.rules.words import sentence
 from barograph.runs.format.layout import ENDINGS, MANIFEST, metadata_name
 from barograph.runs.format.metadata import ending_from_bytes, manifest_from_bytes
@@ -51,6 +52,7 @@ class WorkerReport:
         last: Its last heartbeat; None if none can be read.
         published, published_seen: Steps in its records, and those of them with tensors. If it was killed, they may be
             more than in its last heartbeat. 0 if other workers recorded the same steps.
+        lost: Steps that it made and did not publish before it was killed, as far as known.
         loaded: Frameworks that it had loaded when it began to record.
     """
 
@@ -61,6 +63,7 @@ class WorkerReport:
     last: Heartbeat | None
     published: int = 0
     published_seen: int = 0
+    lost: int = 0
     loaded: frozenset[str] = frozenset()
 
     @property
@@ -71,7 +74,8 @@ class WorkerReport:
     @property
     def steps_seen(self) -> int:
         """Steps whose tensors were recorded."""
-        return max(self.published_seen, self.last.coverage.steps_seen if self.last else 0)
+        seen = self.last.coverage.steps_seen if self.last and not self.lost else 0
+        return max(self.published_seen, seen)
 
 
 _NO_RESPONSE_YET = "no response yet"
@@ -254,8 +258,13 @@ class RunSummary:
         return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
 
 
-def summary_of(store: Store, judged: Judged) -> RunSummary:
+def summary_of(store: Store, judged: Judged, *, is_complete: bool = True) -> RunSummary:
     """Return the summary of the newest attempt of the run on `store`, with its findings so far.
+
+    Args:
+        store: Store of the run.
+        judged: What was evaluated.
+        is_complete: It is everything that was published.
 
     Raises:
         StoreError: The store cannot be read.
@@ -263,10 +272,11 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
     attempt = max(attempts_of(store), default=0)
     declared = workers_of(store, attempt)
     groups = Counter(group_of(worker.name) for worker in declared)
-    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None, full=judged.store_full)
-               for worker in declared]
+    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None, full=judged.store_full,
+                       is_complete=is_complete) for worker in declared]
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
-    findings = sorted(judged.findings, key=lambda item: (
+    loaded = frozenset(name for item in workers for name in item.loaded)
+    findings = sorted((finding_for(item, loaded) for item in judged.findings), key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     untrained = None if workers else _untrained(store, attempt)
     logged = _logged(store) if workers and not any(map(_may_have_trained, workers)) else 0
@@ -301,7 +311,9 @@ _CUT_OFF = "cut off"
 _WHILE_FULL = "the disk was full, so its end could not be recorded"
 
 
-def _report(store: Store, worker: Worker, judged: Judged | None, *, full: bool) -> WorkerReport:
+def _report(
+    store: Store, worker: Worker, judged: Judged | None, *, full: bool, is_complete: bool
+) -> WorkerReport:
     """Return the report of a worker; `judged` is None if others of its group recorded, too."""
     ending = _ending(store, worker)
     if ending is not None:
@@ -314,8 +326,11 @@ def _report(store: Store, worker: Worker, judged: Judged | None, *, full: bool) 
     progress = judged.progress.get(group_of(worker.name)) if judged else None
     if progress is None or progress.attempt != worker.attempt:
         progress = Progress(worker.attempt)
+    has_lost = word in ("killed", _CUT_OFF) and is_complete and progress.made > 0
+    # The records of several optimizers count the busiest one.
+    lost = max(0, last.step - progress.made) if has_lost and last and last.step == last.coverage.steps else 0
     return WorkerReport(worker.name, None, word, _WHILE_FULL if word == _CUT_OFF else "", last, progress.made,
-                        progress.with_tensors, frozenset(worker.versions))
+                        progress.with_tensors, lost, frozenset(worker.versions))
 
 
 def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
@@ -417,10 +432,13 @@ def _unseen(
 
 def _abnormal_end(worker: WorkerReport, of: str) -> str:
     """Return a sentence about a worker whose last steps are lost or may be; "" for any other."""
-    if worker.word == "killed":
-        return f"The last steps{of} are lost: it was killed before it published them."
-    if worker.word == _CUT_OFF:
-        return f"The last steps{of} are lost: the disk was full. Free space before you run it again."
+    if worker.word in ("killed", _CUT_OFF):
+        lost = "The last step" if worker.lost == 1 else f"The last {worker.lost:,} steps" if worker.lost else (
+            "The last steps")
+        verb, them = ("is", "it") if worker.lost == 1 else ("are", "them")
+        why = (f"it was killed before it published {them}." if worker.word == "killed"
+               else "the disk was full. Free space before you run it again.")
+        return f"{lost}{of} {verb} lost: {why}"
     if worker.word == "silent":
         return f"The last steps{of} may be missing: it sends no heartbeats and has not ended."
     return ""

@@ -93,6 +93,12 @@ _OF_RULES: Mapping[str, str] = {
 }
 """Titles of symptoms, by rule; other rules use the first clause of the message."""
 
+_OF_FINDINGS: Mapping[tuple[str, str], str] = {
+    ("L102", Cause.LABELS_UNRELATED): "On validation data, the model is no better than a constant prediction",
+    ("D102", Cause.LABELS_UNRELATED): "Training and validation number the classes differently",
+}
+"""Titles of causes that a rule knows more exactly, by rule and cause."""
+
 _IN_WORDS: Mapping[str, str] = {
     "all-zero": "all-zero tensors",
     "amp-scale": "falling loss scale",
@@ -137,14 +143,16 @@ def title_of(cause: str, weight: float, lead: Finding) -> str:
     if cause and weight >= SURE:
         if lead.code in _UNITS and cause in (Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION):
             return _units_title(lead) or _OF_CAUSES[cause]
-        if cause in _OF_CAUSES:
-            return _OF_CAUSES[cause]
+        if cause == Cause.SOFTMAX_TWICE and "sigmoid" in lead.remedy:
+            return "Sigmoid is applied twice"
+        if known := _OF_FINDINGS.get((lead.code, cause)) or _OF_CAUSES.get(cause):
+            return known
     return _OF_RULES.get(lead.code) or _units_title(lead) or first_clause(lead.message)
 
 
 def kind_of_problem(cause: str, weight: float, lead: Finding) -> str:
     """Return the title of a problem without what differs between runs, such as the name of a layer; see `title_of`."""
-    known = _OF_CAUSES.get(cause) if weight >= SURE else None
+    known = (_OF_FINDINGS.get((lead.code, cause)) or _OF_CAUSES.get(cause)) if weight >= SURE else None
     words = rule_in_words(lead.rule)
     return known or _OF_RULES.get(lead.code) or words[:1].upper() + words[1:]
 

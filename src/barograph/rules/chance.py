@@ -21,7 +21,7 @@ from barograph.rules.course import course_of, fall_of
 from barograph.rules.explosion import suspect_explosion
 from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.rules.standing import NOISY, Level, follow
-from barograph.rules.words import number, percent
+from barograph.rules.words import SCALE_INPUTS, UNFREEZE, number, percent
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -148,8 +148,9 @@ class WrongChance(Rule):
             evidence=(Evidence(key, view.step.number, "loss", loss, limit, f"ln C is {number(chance)}"),),
             causes=by_weight([
                 Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the first loss is {number(loss / chance)} times ln C"),
-                Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.55 if reach > _FAR_INPUT else 0.15,
-                          f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect"),
+                Suspicion(Cause.INPUT_NOT_NORMALIZED,
+                          0.7 if reach > _RAW_INPUT else 0.55 if reach > _FAR_INPUT else 0.15,
+                          f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect", SCALE_INPUTS),
                 Suspicion(Cause.LABELS_OFF_BY_ONE, 0.1, "a pretrained model may number its classes differently"),
             ]),
         )
@@ -157,6 +158,8 @@ class WrongChance(Rule):
 
 _LEAST_EXCESS = 4.0
 _FAR_INPUT = 30.0
+_RAW_INPUT = 300.0
+"""Beyond the values of pixels, which many models normalize themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +225,9 @@ class Underfit(Rule):
             if memory.get("found") and not self._has_learned(memory, level):
                 yield Unjudged("the model memorizes, but has learned nothing that generalizes")
             return
-        if fall.before - fall.now >= _STILL_FALLS * baseline:
+        # A model that memorizes falls slowly: its evaluations tell whether it learns.
+        memory["falls"] = fall.before - fall.now >= _STILL_FALLS * baseline
+        if memory["falls"]:
             yield Unjudged("the loss is near its baseline, but falling")
             return
         memory["found"] = True
@@ -273,7 +278,7 @@ class Underfit(Rule):
     def _evaluated(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         found = plain_loss(view)
         baseline = baseline_of(found[0].path, memory) if found is not None else None
-        if memory.get("at_chance"):
+        if memory.get("at_chance") and not memory.get("falls"):
             yield Unjudged("the training loss itself is at its baseline")
             return
         if found is None or baseline is None or memory.get("loss") != found[0].path:
@@ -337,7 +342,6 @@ def _behind_standing_at_chance(
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:
         found.append(Suspicion(Cause.FROZEN_PARAMETER, 0.4, f"{percent(frozen)} of the parameters are frozen",
-                               "Unfreeze the layers that should learn (requires_grad = True; trainable = True in "
-                               "Keras)."))
+                               UNFREEZE))
     return by_weight(found)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import ClassVar
 
 from barograph.model.cause import Cause, Suspicion
@@ -13,7 +15,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import confusions_of
-from barograph.rules.words import percent
+from barograph.rules.words import joined, percent, sentence
 from barograph.runs.reading.view import StepView
 
 Counts = Mapping[int, float]
@@ -22,12 +24,13 @@ Counts = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion(Rule):
-    """D102: The model confuses two classes, or predictions are shifted from the labels.
+    """D102: The model confuses two classes, or evaluation numbers the classes differently than training.
 
     What it sees: the confusion matrix of each evaluation, each row (one target class) divided by its sum. A fault is a
       share on the diagonal below `min_diag`, or off the diagonal above `max_off_diag`, of a class with at least
       `samples` samples. If `category_no` is set, only that many classes are looked at. If nearly all classes are
-      predicted as the class the same number of places away, labels are shifted; that is reported separately.
+      predicted as the class the same number of places away, labels are shifted; if classes are predicted as one another
+      in a circle (each sample of 1 as 7, each of 7 as 1), they are exchanged. Both are reported separately.
     Why it matters: mean accuracy hides that two classes are merged; shifted labels make a good model look useless.
     What to do: look at samples of the two classes, and check the mapping of class names to numbers in training and
       evaluation.
@@ -71,11 +74,14 @@ class Confusion(Rule):
             if not rows:
                 continue
             judged = True
+            recent = _rows(_with_the_one_before(pairs, loss, memory), self.samples, self.category_no)
             shift = _shift(rows)
             same = 0 if shift or _several_predictions(rows) else memory.get(loss, 0) + 1
             memory[loss] = same
             if shift:
                 yield self._shifted(view, loss, shift, rows)
+            elif exchanged := _exchanged(recent):
+                yield self._exchanged(view, loss, exchanged, recent)
             elif not 0 < same < self.alone:
                 yield from self._confused(view, loss, rows)
         if not judged:
@@ -133,8 +139,31 @@ class Confusion(Rule):
         )
 
 
+    def _exchanged(
+        self, view: StepView, loss: str, exchanged: Mapping[int, int], rows: Mapping[int, Counts]
+    ) -> Symptom:
+        target, prediction = min(exchanged.items())
+        share = rows[target][prediction] / sum(rows[target].values())
+        named = [f"{name} as {other}" for name, other in sorted(exchanged.items())]
+        more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
+        description = f"in evaluation, the model predicts class {joined([*named[:_MOST_NAMED], *more])}"
+        return Symptom(
+            message=f"{sentence(description)}: it tells them apart, but they have other numbers than in training.",
+            remedy="Number the classes the same way in training and evaluation, such as with one class_to_idx, or one "
+                   "LabelEncoder fitted on the training data.",
+            evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{target},{prediction}]"), view.step.number, "off_diagonal",
+                               share, _MOSTLY, description),),
+            subject="exchanged", severity=Severity.COSTLY,
+            causes=(Suspicion(Cause.LABELS_UNRELATED, 0.85, description),),
+        )
+
+
 _SHIFTED = 0.7
+_MOSTLY = 0.5
+_TOLD_APART = 0.8
+_MOST_NAMED = 3
 _LEAST_CLASSES = 3
+_MOST_PAIRS = 1000
 
 
 def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int) -> dict[int, dict[int, float]]:
@@ -149,6 +178,35 @@ def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int
 def _several_predictions(rows: Mapping[int, Counts]) -> bool:
     """Return whether the most frequent prediction differs between target classes."""
     return len({max(row, key=lambda name: row[name]) for row in rows.values()}) > 1
+
+
+def _with_the_one_before(
+    pairs: Mapping[tuple[int, int], float], loss: str, memory: Memory
+) -> Mapping[tuple[int, int], float]:
+    """Return the counts of this evaluation and the one before: single ones vary in a short training."""
+    before = memory.setdefault("before", {})
+    both = Counter(pairs)
+    both.update({(target, prediction): count for target, prediction, count in before.get(loss, ())})
+    before[loss] = [[*pair, count] for pair, count in pairs.items()] if len(pairs) <= _MOST_PAIRS else []
+    return both
+
+
+def _exchanged(rows: Mapping[int, Counts]) -> dict[int, int]:
+    """Return the classes that are predicted as one another in a circle, each with its prediction.
+
+    Only if the model tells nearly all classes apart: by chance, one that has learned nothing has circles too.
+    """
+    first = {target: max(row, key=lambda name: row[name]) for target, row in rows.items()}
+    shares = {target: row[first[target]] / sum(row.values()) for target, row in rows.items()}
+    if (len(rows) < _LEAST_CLASSES or len(set(first.values())) < _TOLD_APART * len(rows)
+            or fmean(shares.values()) < _SHIFTED):
+        return {}
+    wrong = {name: other for name, other in first.items() if other != name and shares[name] >= _MOSTLY}
+    outside = wrong
+    while outside:
+        outside = {name: other for name, other in wrong.items() if name not in wrong.values() or other not in wrong}
+        wrong = {name: other for name, other in wrong.items() if name not in outside}
+    return wrong if wrong and fmean(shares[name] for name in wrong) >= _SHIFTED else {}
 
 
 def _shift(rows: Mapping[int, Counts]) -> int:

@@ -29,7 +29,7 @@ from barograph.rules.baseline import (
 from barograph.rules.clues import batch_reach, by_weight, fact_value, note_pace, pace_suspicions
 from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
 from barograph.rules.suspects import momentum_in, remember_facts
-from barograph.rules.words import CLIPPING, lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, SCALE_INPUTS, lower_rate, number, sentence
 from barograph.runs.reading.view import StepView
 
 
@@ -226,9 +226,10 @@ def _behind_rise(view: StepView, memory: Memory, slower: str) -> tuple[Suspicion
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above its start", f"{slower}."),
         *(item for item in pace_suspicions(memory["clues"]) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.4 if reach > _FAR_INPUT else 0.1,
-                  f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect"),
+                  f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect", SCALE_INPUTS),
         Suspicion(Cause.MOMENTUM_WRONG, 0.55 if momentum > _HEAVY_MOMENTUM else 0.05,
-                  f"momentum is {number(momentum)}" if momentum > _HEAVY_MOMENTUM else "a usual suspect"),
+                  f"momentum is {number(momentum)}" if momentum > _HEAVY_MOMENTUM else "a usual suspect",
+                  "Lower the momentum to 0.9."),
         Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.15, "a usual suspect"),
         Suspicion(Cause.LOSS_SIGN, 0.1, "a usual suspect"),
     ])

@@ -23,7 +23,7 @@ from barograph.rules.depth import greatest_on_path, growth_backwards, heads_of, 
 from barograph.rules.recovery import is_gaining
 from barograph.rules.scale import LARGE_INPUT, Between, between_layers, size_of_inputs
 from barograph.rules.suspects import ranked, recurrent
-from barograph.rules.words import BY_ACTIVATION, CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
+from barograph.rules.words import BY_ACTIVATION, CLIPPING, HE, SCALE_INPUTS, joined, lower_rate, number, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -189,7 +189,7 @@ def _against_vanishing(view: StepView, layers: LayerTable, between: Between, inp
         return (f"Replace {found} by ReLU or GELU, or add a normalization layer before each: each "
                 "of them shrinks the gradient.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))
-    return ("Initialize the weights for their activation (kaiming_normal_ or he_normal for ReLU), " +
+    return (f"Initialize the weights for their activation ({HE} for ReLU), " +
             ("and add residual paths around blocks of layers that have none." if normed else
              "and add a normalization layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
 

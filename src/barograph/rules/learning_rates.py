@@ -15,6 +15,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate
+from barograph.rules.frameworks import either
 from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import number
 from barograph.runs.reading.view import StepView
@@ -172,8 +173,12 @@ class LearningRate(Rule):
 
 _Found = tuple[str, int, float, str]
 """Reason, first step, weight and remedy."""
-_ONCE_AN_EPOCH = ("Call scheduler.step() once per epoch, after the loop over batches; or set the length of the "
-                  "scheduler (Keras, Optax: the schedule) to the total number of batches, epochs * len(loader).")
+_ONCE_AN_EPOCH = either(
+    torch="Call scheduler.step() once per epoch, after the loop over batches; or set the length of the scheduler to "
+          "the total number of batches, epochs * len(loader)",
+    keras="Set the length of the schedule to the total number of batches, epochs * steps_per_epoch",
+    jax="Set the length of the schedule to the total number of updates, epochs * batches",
+) + "."
 _LEAST_STEPS, _SHARE_OF_RUN = 10, 0.05
 _GOES_ON, _NEARLY, _EPOCHS, _EARLY_STEPS = 1.25, 0.9, 3.0, 1000
 _BEYOND, _SEEN_AGAIN, _UNSTEPPED_EPOCHS = 1.05, 0.02, 2.0

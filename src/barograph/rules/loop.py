@@ -14,6 +14,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
+from barograph.rules.frameworks import either
 from barograph.rules.words import percent, sentence
 from barograph.runs.reading.view import StepView
 
@@ -126,8 +127,10 @@ class TrainEvalMode(Rule):
         yield Symptom(
             message=f"{sentence(description)}: dropout is off, and batch normalization uses averages that it no "
             "longer updates.",
-            remedy="Call model.train() before the training loop and after each evaluation; in Keras, call it with "
-            "training=True in train_step, and pass `training` on in call().",
+            remedy=either(
+                torch="Call model.train() before the training loop and after each evaluation",
+                keras="Call the model with training=True in train_step, and pass `training` on in call()",
+            ) + ".",
             evidence=(
                 Evidence(
                     fact(Fact.LAYERS_IN_EVAL),
@@ -153,8 +156,8 @@ class TrainEvalMode(Rule):
         yield Symptom(
             message=f"{sentence(description)}: dropout is on, and batch normalization learns from the "
                     "validation data.",
-            remedy="Call model.eval() before the evaluation and model.train() after it; in Keras, call the model "
-                   "with training=False.",
+            remedy=either(torch="Call model.eval() before the evaluation and model.train() after it",
+                          keras="Evaluate with model(inputs, training=False)") + ".",
             evidence=(Evidence(fact(Fact.LAYERS_IN_TRAIN), view.step.number, "layers_in_train", layers, 1.0,
                                f"{percent(layers)} of the dropout and normalization layers"),),
             subject="train in evaluation", severity=Severity.DOUBTFUL,

@@ -17,7 +17,14 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import CLASS_LOSSES, baseline_of, note_targets, plain_loss, targets_stand
-from barograph.rules.clues import by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
+from barograph.rules.clues import (
+    by_weight,
+    confusions_of,
+    fact_value,
+    goes_at_a_usual_pace,
+    note_pace,
+    pace_suspicions,
+)
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.course import (
     Fall,
@@ -31,8 +38,9 @@ from barograph.rules.course import (
     point_of,
     scatter,
 )
+from barograph.rules.predictions import are_guesses
 from barograph.rules.suspects import momentum_in, remember_facts
-from barograph.rules.words import lower_rate, number, percent, sentence
+from barograph.rules.words import UNFREEZE, lower_rate, number, percent, sentence
 from barograph.runs.reading.view import StepView
 
 _LOSS = frozenset({Kind.LOSS})
@@ -174,7 +182,8 @@ class LossNotDecreasing(Rule):
                           f"for {number(1 / (1 - momentum))} steps, and the loss oscillates",
                           "Lower the momentum to 0.9.") if _HEAVY_MOMENTUM <= momentum < 1 else
                 Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.1, "a common cause"),
-                *([Suspicion(Cause.FROZEN_PARAMETER, 0.5, f"{percent(clues['frozen'])} of the parameters are frozen")]
+                *([Suspicion(Cause.FROZEN_PARAMETER, 0.5, f"{percent(clues['frozen'])} of the parameters are frozen",
+                             UNFREEZE)]
                   if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN else ()),
                 *(item for item in pace_suspicions(clues) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
             ]),
@@ -279,7 +288,8 @@ def _behind_standstill(view: StepView, fall: Fall, clues: Mapping[str, Any]) -> 
     if fall.noise > _WILD * abs(fall.now):
         seen.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, "the loss oscillates strongly and does not fall"))
     if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN:
-        seen.append(Suspicion(Cause.FROZEN_PARAMETER, 0.3, f"{percent(clues['frozen'])} of the parameters are frozen"))
+        seen.append(Suspicion(Cause.FROZEN_PARAMETER, 0.3, f"{percent(clues['frozen'])} of the parameters are frozen",
+                              UNFREEZE))
     return by_weight([*seen, *usual])
 
 
@@ -298,16 +308,19 @@ def _against_standing_loss(view: StepView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Overfit(Rule):
-    """L102: The validation loss rises while the training loss keeps falling.
+    """L102: The validation loss rises while the training loss keeps falling, or is that of guesses from the start.
 
     What it sees: at each evaluation, the mean validation loss and the median training loss since the previous
       evaluation, from the same loss function. The rule fires if (validation - training) / training exceeds
       `ratio_threshold`, validation exceeds its best by `rise_threshold` plus three times its noise (the robust spread
       of its changes between evaluations; before the seventh evaluation, by twice `rise_threshold`), and training is no
-      higher than at that best.
+      higher than at that best. For a loss over classes, it also fires if all evaluations were worse than a constant
+      prediction and no more predictions are correct than by chance (of at least 100), while training is below half the
+      loss of a constant prediction.
     Why it matters: after the best evaluation, further training makes the model worse at its task.
     What to do: stop, and use the weights of the best evaluation. Next time: more data or augmentation, dropout, weight
-      decay, a smaller model, early stopping.
+      decay, a smaller model, early stopping. If no evaluation was better than a constant prediction, compare how
+      training and evaluation pair inputs with labels, number classes and scale inputs.
     When it is wrong: validation sets so small that their loss fluctuates; label noise, where accuracy may improve while
       the loss rises. If a script evaluates training and validation data in one pause, each pass over one of them is an
       evaluation of its own, as in `estimate_loss` of nanoGPT. Barograph takes them for one, with the mean of both, only
@@ -355,7 +368,9 @@ class Overfit(Rule):
         training, validation = float(median(trained[path])), losses[path]
         trained.clear()
         best: dict[str, Any] = memory.setdefault(path, {})
-        symptom = self._compared(view, path, training, validation, best, baseline_of(path, clues))
+        baseline = baseline_of(path, clues)
+        symptom = (self._compared(view, path, training, validation, best, baseline)
+                   or self._guessed(view, path, training, validation, best, baseline))
         if symptom is not None:
             best["rose"] = True
             yield symptom
@@ -401,6 +416,32 @@ class Overfit(Rule):
         )
 
 
+    def _guessed(
+        self, view: StepView, path: str, training: float, validation: float, best: dict[str, Any],
+        baseline: float | None,
+    ) -> Symptom | None:
+        """Return the symptom of predictions that were never better than guesses, if the training data is learned."""
+        if (path in CLASS_LOSSES and (pairs := confusions_of(view).get(path))):
+            # Not every evaluation records predictions.
+            best["guesses"] = are_guesses(pairs)
+        if (baseline is None or best["validation"] <= baseline or training >= _LEARNED * baseline
+                or not best.get("guesses")):
+            return None
+        return Symptom(
+            message=f"The validation loss is {number(validation)}, above that of a constant prediction "
+                    f"({number(baseline)}) in all evaluations, while the training loss fell to {number(training)}.",
+            remedy=_SAME_DATA,
+            evidence=(Evidence(Key(Kind.LOSS, path), view.step.number, "validation_loss", validation, baseline,
+                               "no more predictions are correct than by chance"),),
+            causes=_behind_overfitting(best["validation"], training, baseline),
+        )
+
+
+_LEARNED = 0.5
+_SAME_DATA = ("Print a few samples of both sets just before the model gets them: each label must belong to its input, "
+              "and both sets must number the classes and scale the inputs alike.")
+
+
 def _behind_overfitting(best: float, training: float, baseline: float | None) -> tuple[Suspicion, ...]:
     by_heart = Suspicion(Cause.OVERFITTING, 0.6,
                          f"the validation loss rises while the training loss has fallen to {number(training)}")
@@ -408,9 +449,9 @@ def _behind_overfitting(best: float, training: float, baseline: float | None) ->
         return (by_heart, Suspicion(Cause.LABELS_UNRELATED, 0.05, "a common cause"))
     unrelated = Suspicion(
         Cause.LABELS_UNRELATED, 0.65,
-        f"the validation loss was never better than that of one constant prediction ({number(baseline)}), so the "
-        "model memorized its training samples",
-        "Check that each label belongs to its input, in training and validation data: inspect a few pairs.",
+        f"the validation loss was never better than that of a constant prediction ({number(baseline)}), while the "
+        f"training loss fell to {number(training)}",
+        _SAME_DATA,
     )
     return (unrelated, by_heart)
 

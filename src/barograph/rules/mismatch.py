@@ -13,7 +13,9 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import BINARY_LOSSES
 from barograph.rules.clues import fact_value
+from barograph.rules.frameworks import either
 from barograph.rules.words import number, percent
 from barograph.runs.reading.view import StepView
 
@@ -24,8 +26,9 @@ class Mismatch(NamedTuple):
     Attributes:
         name: Fact that shows it.
         above: Threshold of the fact.
-        what: One sentence; `{share}` and `{value}` are replaced by the fact's value.
-        remedy: What to do.
+        what: One sentence. `{share}` and `{value}` are replaced by the fact's value, `{softmax}` by what the loss
+            applies.
+        remedy: What to do, likewise.
         cause: Suspected cause.
         weight: Weight of the suspicion.
         severity: Severity of the finding.
@@ -42,12 +45,12 @@ class Mismatch(NamedTuple):
 
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch(Fact.SOFTMAX_TWICE, 0.0,
-             "Softmax is applied twice (or sigmoid): once by the model, once by the loss.",
-             "Remove the softmax (or sigmoid) at the end of the model: the loss expects logits.",
+             "{Softmax} is applied twice: once by the model, once by the loss.",
+             "Remove the {softmax} at the end of the model: the loss expects logits.",
              Cause.SOFTMAX_TWICE),
     Mismatch(Fact.PROBABILITIES_AS_LOGITS, 0.98,
              "{share} of the outputs that the loss takes as logits are probabilities: non-negative, with sum 1.",
-             "Remove the softmax (or sigmoid) at the end of the model: the loss expects logits.",
+             "Remove the {softmax} at the end of the model: the loss expects logits.",
              Cause.SOFTMAX_TWICE, 0.85),
     Mismatch(Fact.SOFTMAX_AXIS, 0.0,
              "The softmax before the loss runs over the samples of the batch, not over the classes.",
@@ -55,8 +58,9 @@ MISMATCHES: tuple[Mismatch, ...] = (
              Cause.SOFTMAX_WRONG_AXIS),
     Mismatch(Fact.LOGITS_AS_PROBABILITIES, 0.5,
              "{share} of the rows that the loss takes as (log-)probabilities do not sum to 1.",
-             "Use the loss that takes logits (cross_entropy in torch, from_logits=True in Keras), or end the model "
-             "with a log_softmax in torch, a softmax in Keras.",
+             either(torch="Use the loss that takes logits, cross_entropy, or end the model with a log_softmax",
+                    keras="Set from_logits=True in the loss, or end the model with a softmax",
+                    jax="Use a loss that takes logits, or end the model with a softmax") + ".",
              Cause.LOGITS_AS_PROBABILITIES),
     Mismatch(Fact.BROADCAST, 1.5,
              "The loss runs over {value} times as many elements as the model returned: outputs and targets of "
@@ -119,10 +123,13 @@ class LossMismatch(Rule):
             if item.name in _SEEN_FROM and found.get(_SEEN_FROM[item.name]):
                 # The same problem, found from its other side.
                 continue
-            what = item.what.format(share=percent(min(value, 1.0)), value=number(value))
+            applied = "sigmoid" if any(key.path in BINARY_LOSSES for key in view.scalars(Kind.LOSS)) else "softmax"
+            words = {"share": percent(min(value, 1.0)), "value": number(value), "softmax": applied,
+                     "Softmax": applied.capitalize()}
+            what, remedy = item.what.format(**words), item.remedy.format(**words)
             yield Symptom(
-                message=what, remedy=item.remedy,
+                message=what, remedy=remedy,
                 evidence=(Evidence(fact(item.name), view.step.number, item.name.value, value, item.above, what),),
                 subject=item.name.value, severity=item.severity,
-                causes=(Suspicion(item.cause, item.weight, what, item.remedy),),
+                causes=(Suspicion(item.cause, item.weight, what, remedy),),
             )

@@ -23,7 +23,7 @@ from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
 from barograph.rules.step_groups import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts
-from barograph.rules.words import IN_BFLOAT16, names, number, percent
+from barograph.rules.words import IN_BFLOAT16, SCALER, names, number, percent
 from barograph.runs.reading.view import StepView
 
 _OF_DTYPE = {"float16": "fp16", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bfloat16": "bf16"}
@@ -213,5 +213,5 @@ def _too_small(histograms: NDArray[np.int64], fmt: NumberFormat, scale: float) -
 
 def _against_underflow(scale: float) -> str:
     scaled = "" if scale == 1.0 else f" (current scale: {number(scale)})"
-    return (f"Scale the loss (torch.amp.GradScaler; LossScaleOptimizer in Keras){scaled}, or train in bfloat16 "
+    return (f"Scale the loss ({SCALER}){scaled}, or train in bfloat16 "
             f"({IN_BFLOAT16}), which has float32's range.")

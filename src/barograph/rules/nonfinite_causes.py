@@ -9,6 +9,7 @@ from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.facts import fact_values
+from barograph.rules.frameworks import either
 from barograph.rules.odd_batches import odd_batch_behind
 from barograph.rules.operations import NO_LABELS, averaged_nothing, operations_of
 from barograph.rules.origin import Origin, was_fed_well
@@ -47,7 +48,7 @@ def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion
     found = ranked(*operations_of(view, loss_is_finite=origin.place in ("gradient", "weight")).values(),
                    NO_LABELS if averaged_nothing(view) else None, *_batch_suspicions(view),
                    odd_batch_behind(memory, view.step.number), *grew,
-                   narrow_suspicion(origin), *usual)
+                   narrow_suspicion(origin), _loss_in_half(origin, view), *usual)
     explained = bool(found) and found[0].weight >= _UNEXPLAINED_BELOW
     return found if explained else ranked(not_known_yet(origin, memory), *found)
 
@@ -67,6 +68,22 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
     if "outputs" not in origin.text:
         return (Cause.LOG_OF_ZERO, 0.2), (Cause.DIVISION_BY_ZERO, 0.1), (Cause.NON_FINITE_INPUT, 0.2)
     return (Cause.LOG_OF_ZERO, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.EXP_OVERFLOW, 0.2)
+
+
+def _loss_in_half(origin: Origin, view: StepView) -> Suspicion | None:
+    """Return the suspicion that a loss overflowed in float16, if the model's outputs are float16 and finite."""
+    if origin.place != "loss" or "outputs" not in origin.text:
+        return None
+    outputs = table_of(view, Kind.OUTPUT)
+    half = outputs.dtypes == "float16"
+    if not half.any():
+        return None
+    most = number(float(outputs.max_abs[half].max()))
+    return Suspicion(Cause.FP16_OVERFLOW, 0.6, f"outputs reach {most} in float16, whose largest value is 65504, and "
+                     "the loss sums over the batch", _IN_FLOAT32)
+
+
+_IN_FLOAT32 = f"Compute the loss in float32 ({either(torch='outputs.float()', keras='dtype of the last layer')})."
 
 
 def _batch_suspicions(view: StepView) -> list[Suspicion]:
@@ -136,7 +153,6 @@ def narrow_suspicion(origin: Origin) -> Suspicion | None:
     if origin.place == "weight":
         return Suspicion(Cause.FP16_UNDERFLOW, 0.8,
                          f'"{subject.key.path}" is float16 and its gradient is finite: in float16 an epsilon of 1e-8, '
-                         'as '
                          "as Adam's, is 0, and the update divides 0 by 0",
                          "Keep the weights in float32 and compute under autocast, or raise eps from 1e-8 to 1e-4.")
     # NaN alone has many causes; an overflow is infinite somewhere before it is NaN.

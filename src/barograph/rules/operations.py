@@ -7,6 +7,7 @@ from typing import NamedTuple
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.rules.facts import fact_values
+from barograph.rules.frameworks import either
 from barograph.runs.reading.view import StepView
 
 MEAN = "mean"
@@ -49,12 +50,13 @@ def _inverse(domain: str) -> Operation:
     return Operation(Cause.OUT_OF_DOMAIN, f"its input is not {domain}", _INVERSE)
 
 
+_ON_LOGITS = either(torch="cross_entropy or binary_cross_entropy_with_logits", keras="from_logits=True",
+                    jax="optax.softmax_cross_entropy or sigmoid_binary_cross_entropy")
 _OPERATIONS = {
     "exp": _EXP, "cosh": _EXP, "sinh": _EXP,
     "log": Operation(
         Cause.LOG_OF_ZERO, "its input is 0",
-        "Use the loss that takes logits (cross_entropy or binary_cross_entropy_with_logits in torch, from_logits=True "
-        "in Keras), or clamp the input of the logarithm to at least 1e-8."),
+        f"Use the loss that takes logits ({_ON_LOGITS}), or clamp the input of the logarithm to at least 1e-8."),
     "log_of_negative": Operation(
         Cause.OUT_OF_DOMAIN, "its input is negative",
         "Make the input of the logarithm positive (softplus, exp, or clamp it to at least 1e-8)."),

@@ -14,9 +14,10 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
+from barograph.rules.frameworks import either
 from barograph.rules.suspects import remember_facts
 from barograph.rules.weights import is_norm_on_purpose, remember_norms
-from barograph.rules.words import joined, names, sentence
+from barograph.rules.words import FREEZING, UNFREEZING, joined, names, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -172,9 +173,7 @@ class ParametersAndOptimizer(Rule):
                else "they were never trained and only pass random features on")
         yield Symptom(
             message=f"{sentence(description)}: {why}.",
-            remedy="Freeze only trained layers. To train these, leave them trainable (requires_grad; trainable = "
-            "True before compile). To load pretrained weights, check the missing_keys that "
-            "load_state_dict(…, strict=False) returns, or what load_weights skipped.",
+            remedy=f"Unfreeze them ({UNFREEZING}) to train them. If they should be pretrained, check {_SKIPPED}.",
             evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, description),),
             subject="untrained",
             severity=Severity.DOUBTFUL,
@@ -196,12 +195,12 @@ class ParametersAndOptimizer(Rule):
         upstream = bool(ran) and ran[0] in paths
         half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
         if upstream or half:
+            # No layer is reached: more likely than a cut is that backward was never called.
+            first = f"{_BACKWARD}. Otherwise remove" if unreached >= learn > 0 else "Remove"
             yield Symptom(
                 message=f"{sentence(description)}"
                 + (", although their modules ran." if upstream else "."),
-                remedy="Remove .detach(), .data, .item(), .numpy(), torch.no_grad(), torch.tensor(…) or "
-                "stop_gradient between these layers and the loss. To freeze layers, use "
-                "requires_grad_(False), or a mask in Optax.",
+                remedy=f"{first} {_CUTTING} between these layers and the loss. To freeze layers, use {FREEZING}.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="cut",
                 causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, description),),
@@ -251,6 +250,12 @@ def _norms_outside(description: str, outside: float, step: int) -> Symptom:
 _OFTEN = 0.01
 """Optimizers per step: more than one in a hundred steps loses their state too often."""
 _MOST_REMEMBERED = 200
+_SKIPPED = either(torch="the missing_keys that load_state_dict(…, strict=False) returns",
+                  keras="what load_weights skipped", jax="which parameters the checkpoint lacks")
+_BACKWARD = either(torch="Call loss.backward() before optimizer.step()", keras="Compute the gradients of this loss",
+                   jax="Differentiate this loss")
+_CUTTING = either(torch=".detach(), .data, .item(), .numpy(), torch.no_grad() or torch.tensor(…)",
+                  keras="stop_gradient or .numpy()", jax="stop_gradient")
 
 
 _WITHOUT_PARAMETERS = (

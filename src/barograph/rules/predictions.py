@@ -15,6 +15,8 @@ _LEAST_LABELS = 200
 _LABELS_EACH = 20
 """Labels per degree of freedom: with fewer, predictions slightly better than chance look unrelated."""
 _SPREADS = 3.0
+_LEAST_PREDICTIONS = 100
+_ERRORS_OF_CHANCE = 2.0
 _RARE = 0.8
 """If one class has more than this share of all labels, a constant prediction is expected."""
 
@@ -71,6 +73,31 @@ def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
         if (expected := targets[target] * predictions[prediction] / total)
     )
     return chi < freedom + _SPREADS * math.sqrt(2 * freedom)
+
+
+def are_guesses(pairs: Mapping[tuple[int, int], float]) -> bool:
+    """Return whether no more predictions are correct than by chance; False if there are too few.
+
+    Args:
+        pairs: Count of each pair of target and predicted class.
+
+    Example:
+        >>> by_lot, learned = {(0, 0): 30.0, (0, 1): 30.0, (1, 0): 29.0, (1, 1): 31.0}, {(0, 0): 60.0, (1, 1): 60.0}
+        >>> are_guesses(by_lot), are_guesses(learned), are_guesses({(0, 1): 5.0, (1, 0): 5.0})
+        (True, False, False)
+
+    Source: Cohen, "A coefficient of agreement for nominal scales", 1960, on agreement by chance.
+    """
+    total = sum(pairs.values())
+    if total < _LEAST_PREDICTIONS:
+        return False
+    targets, predictions = Counter[int](), Counter[int]()
+    for (target, prediction), count in pairs.items():
+        targets[target] += count  # type: ignore[assignment]
+        predictions[prediction] += count  # type: ignore[assignment]
+    chance = sum(count * predictions[name] for name, count in targets.items()) / total**2
+    correct = sum(count for (target, prediction), count in pairs.items() if target == prediction)
+    return correct <= chance * total + _ERRORS_OF_CHANCE * math.sqrt(chance * (1 - chance) * total)
 
 
 def _counts(halves: list[Mapping[str, float]] | list[Counter[str]]) -> Counter[tuple[str, str]]:

@@ -30,7 +30,7 @@ from barograph.rules.kept import keep, recall
 from barograph.rules.standstill import Runs, runs_of
 from barograph.rules.step_groups import Flags, Numbers
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
-from barograph.rules.words import lower_rate, names, number, sentence
+from barograph.rules.words import DETACHING, lower_rate, names, number, sentence
 from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -183,7 +183,7 @@ def _why_still(kinds: set[Kind], why: str) -> tuple[Suspicion, ...]:
 
 def _against_standstill(kinds: set[Kind]) -> str:
     if Kind.LOSS in kinds:
-        return ("Check that the loss depends on the model's output (no .detach() or stop_gradient, .item(), "
+        return (f"Check that the loss depends on the model's output (no {DETACHING}, "
                 "argmax or clamp before it), and that the optimizer steps with this model's parameters.")
     if Kind.GRADIENT in kinds:
         return "Check that the loader returns a new batch each step, and that the optimizer updates this model."
@@ -276,8 +276,9 @@ class FrozenParameter(Rule):
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
         else:
             why, remedy = "and their gradient is exactly zero", (
-                "Check that their output reaches the loss (no .detach() or stop_gradient, no unused branch), "
-                "that their units are not dead, and that no layer around them starts at zero."
+                f"Check that their output reaches the loss (no {DETACHING}, no unused branch), "
+                "that their units are neither dead nor saturated (scale the inputs), and that no layer around them "
+                "starts at zero."
             )
         return Symptom(
             message=f"Of {len(weights)} parameters, {names([weights.paths[row] for row in rows])} did not change "

@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barograph.model.significant import significant
+from barograph.rules.frameworks import either
 
-CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm"
-"""How to clip gradients to a norm, by framework: rules do not know which one runs."""
+CLIPPING = either(torch="torch.nn.utils.clip_grad_norm_ before optimizer.step",
+                  keras="global_clipnorm of the optimizer", jax="optax.clip_by_global_norm")
+"""How to clip gradients to a norm."""
 
-IN_BFLOAT16 = "torch.autocast with dtype=torch.bfloat16; mixed_bfloat16 in Keras"
+IN_BFLOAT16 = either(torch="torch.autocast with dtype=torch.bfloat16", keras="the policy mixed_bfloat16")
 """How to train in bfloat16."""
 
-HE = "kaiming_normal_ (he_normal in Keras and JAX)"
-XAVIER = "xavier_uniform_ (glorot_uniform in Keras and JAX)"
-BY_ACTIVATION = "kaiming_normal_ or he_normal for ReLU, xavier_uniform_ or glorot_uniform for tanh and sigmoid"
+SCALER = either(torch="torch.amp.GradScaler", keras="LossScaleOptimizer")
+"""What scales losses."""
+
+DETACHING = either(torch=".detach() or .item()", keras="stop_gradient", jax="jax.lax.stop_gradient")
+"""What cuts the graph."""
+
+FREEZING = either(torch="requires_grad_(False)", keras="trainable = False", jax="a mask in Optax")
+"""How to freeze layers."""
+
+UNFREEZING = either(torch="requires_grad_(True)", keras="trainable = True before compile",
+                    jax="take them out of the mask in Optax")
+"""How to unfreeze layers."""
+
+UNFREEZE = f"Unfreeze the layers that should learn ({UNFREEZING})."
+
+HE = either(torch="kaiming_normal_", keras="he_normal", jax="he_normal")
+XAVIER = either(torch="xavier_uniform_", keras="glorot_uniform", jax="glorot_uniform")
+BY_ACTIVATION = f"{HE} for ReLU, {XAVIER} for tanh and sigmoid"
 """Initializations of torch and those of Keras and JAX."""
 
 SCALE_INPUTS = "Scale the inputs to zero mean and unit variance."

@@ -21,8 +21,13 @@ _LINES_OF_A_PROBLEM = 4
 """Title, evidence, remedy, consequences."""
 _RULES = "(barograph show RUN --rules)"
 
-RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss). In JAX use "
-                "barograph.jax.observe, in TensorFlow loops barograph.tensorflow.step.")
+_NO_STEP = "No training step was recorded: "
+_TO_RECORD_STEPS = {
+    "jax": "Wrap the training step in barograph.jax.observe.",
+    "tensorflow": "End each step of a TensorFlow loop with barograph.tensorflow.step.",
+}
+"""How to record steps, by framework."""
+_BY_HAND = "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."
 
 
 def closing_text(
@@ -105,8 +110,11 @@ def _consequences(names: Sequence[str], width: int | None) -> str:
 
 def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
-        fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
-        return [*_filled(summary.verdict, width), *fix]
+        why, _, fix = next((text for text in summary.unseen if text.startswith(_NO_STEP)), "").partition(". ")
+        if fix:
+            return [*_filled(f"{why}.", width), *wrapped(_labeled("fix"), fix, width)]
+        return [*_filled(summary.verdict, width),
+                *(wrapped(_labeled("fix"), how_to_record_steps(summary), width) if summary.may_train else ())]
     recorded = recorded_lines(summary)
     if problems := summary.problems:
         found = f"{count(len(problems), 'problem')} found"
@@ -119,6 +127,15 @@ def _head(summary: RunSummary, width: int | None) -> list[str]:
         verdict = verdict.partition(f" {OF_TENSORS}")[0]  # the first line has the number
     verdicts = [f"{verdict} {unjudged} {rules}." for rules in (_RULES, "(show --rules)")] if unjudged else [verdict]
     return [*_first_that_fits("barograph: ", recorded, width), *_first_that_fits("  ", verdicts, width)]
+
+
+def how_to_record_steps(summary: RunSummary) -> str:
+    """Return how to record the steps of a training that recorded none, in the framework that it loaded."""
+    used = {name for worker in summary.workers for name in worker.loaded}
+    if summary.untrained is not None:
+        used |= {name.casefold() for name in summary.untrained.frameworks}
+    advice = [text for name, text in _TO_RECORD_STEPS.items() if name in used]
+    return " ".join(advice if advice and not used & {"torch", "pytorch"} else [_BY_HAND, *advice])
 
 
 def _filled(text: str, width: int | None) -> list[str]:
@@ -136,10 +153,12 @@ def recorded_lines(summary: RunSummary) -> list[str]:
     made, seen = steps_made_and_seen(summary.workers)
     made, seen = (max(number, *(getattr(item, name) for item in summary.workers), 0) if summary.workers else 0
                   for number, name in ((made, "steps"), (seen, "steps_seen")))
-    tensors = f" (tensors at {'each' if seen == made else f'{seen:,}'})" if made else ""
+    lost = max((item.lost for item in summary.workers if item.steps == made), default=0)
+    seen = max(item.steps_seen for item in summary.workers) if lost else seen
+    tensors = f" (tensors at {'each' if seen == made - lost else f'{seen:,}'})" if made else ""
     lasts = [item.last for item in summary.workers if item.last is not None]
     evaluations = max((last.coverage.evaluations for last in lasts), default=0)
-    steps = f"{count(made, 'step')}{tensors}"
+    steps = f"{f'{made - lost:,} of ' if lost else ''}{count(made, 'step')}{tensors}"
     recorded = f"{steps}, {count(evaluations, 'evaluation')}"
     costliest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     # A run that another tool recorded has no such times.

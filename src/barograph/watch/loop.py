@@ -9,7 +9,7 @@ repeats the last part, and every write is idempotent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from barograph.errors import StoreDenied, StoreError
@@ -21,7 +21,9 @@ from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.selection import Selection
 from barograph.queries.problems import Problem, lead_findings, problems_of
 from barograph.rules.base import Rule
+from barograph.rules.frameworks import finding_for
 from barograph.runs.reading.feed import Feed
+from barograph.runs.state.claim import attempts_of, workers_of
 from barograph.runs.state.findings import read_findings
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -110,6 +112,7 @@ class Watcher:
         self._queue = ActionQueue(store, actions, self._announcer, record=record, dry=dry)
         self._results = ActionResults(store, self._announcer, self._clock)
         self._findings: dict[str, Finding] = {}
+        self._loaded: frozenset[str] | None = None
         self._dirty = False
         self._saved_at = self._clock.monotonic()
         self._cursor: Any = self._resumed()
@@ -127,7 +130,8 @@ class Watcher:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, in their current state, by their first step."""
-        return in_order({**self._findings, **{item.id: item for item in self._executors.open()}}.values())
+        still_open = {item.id: finding_for(item, self._loaded or ()) for item in self._executors.open()}
+        return in_order({**self._findings, **still_open}.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -250,7 +254,8 @@ class Watcher:
 
     def _judge(self, items: Sequence[Item]) -> None:
         # Collect all before reporting any: an earlier finding may be a consequence of a later one.
-        results = list(self._executors.judge(items))
+        results = [replace(one, findings=tuple(finding_for(item, self._frameworks()) for item in one.findings))
+                   for one in self._executors.judge(items)]
         self._findings |= {finding.id: finding for one in results for finding in one.findings}
         for one in results:
             for finding in one.findings:
@@ -259,6 +264,13 @@ class Watcher:
                 self._announcer.notify(Notice(event, finding=finding))
             for text in one.problems:
                 self._announcer.problem(text)
+
+    def _frameworks(self) -> frozenset[str]:
+        """Return the packages that the workers have loaded, read when the first finding opens."""
+        if self._loaded is None:
+            workers = workers_of(self._store, max(attempts_of(self._store), default=0))
+            self._loaded = frozenset(name for worker in workers for name in worker.versions)
+        return self._loaded
 
     def _take_delivery_reports(self) -> None:
         self._dirty = self._announcer.take_delivery_reports() or self._dirty

@@ -127,7 +127,8 @@ class HandStepRecorder:
             times = "once" if backwards == 1 else f"{backwards:,} times"
             self._session.seen.reasons["no step"] = (
                 f"no training step was recorded: backward() ran {times}, but no optimizer stepped and no weight "
-                "changed. Mark the end of each step: attach(explicit_steps=True), then run.step(loss)")
+                "changed. Call optimizer.step() after backward(). If your script updates weights in another way, mark "
+                "the end of each step: attach(explicit_steps=True), then run.step(loss)")
 
     def _take(self) -> None:
         optimizer = self._by_hand.optimizer

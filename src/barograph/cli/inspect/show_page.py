@@ -33,7 +33,7 @@ from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 from barograph.runs.state.checkpoints import steps_of_checkpoints
-from barograph.watch.closing import RECORD_STEPS, recorded_lines
+from barograph.watch.closing import how_to_record_steps, recorded_lines
 from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.wording import problem_head, recording_cost, shown
 
@@ -124,7 +124,7 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
               if name in in_brief and not (name == "because" and summary.is_said(f"{cell}"))]
     unjudged = now.recall.watched and not now.recall.problem and not summary.logged
     job_state = _job_state(run, now)
-    hint = RECORD_STEPS if summary.may_train and job_state in ("", Phase.FINISHED) else ""
+    hint = how_to_record_steps(summary) if summary.may_train and job_state in ("", Phase.FINISHED) else ""
     print_brief(
         printer, place, head=_title(place, now, job_state), facts=facts, verdict=now.verdict,
         problems=summary.problems, hint=now.hint(place) if summary.workers else hint, unseen=summary.unseen,

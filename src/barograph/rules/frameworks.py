@@ -1,0 +1,57 @@
+"""Advice that differs between frameworks: rules name all of them, a run only those that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from barograph.model.finding import Finding
+
+_NAMES = {"torch": "PyTorch", "keras": "Keras", "jax": "JAX"}
+_KNOWN: dict[str, dict[str, str]] = {}
+"""Advice for all frameworks, and that for each."""
+
+
+def either(*, torch: str, keras: str, jax: str = "") -> str:
+    """Return advice for all frameworks, of which `for_frameworks` leaves that of a run.
+
+    Example:
+        >>> either(torch="model.train()", keras="training=True")
+        'model.train() (PyTorch) or training=True (Keras)'
+    """
+    own = {name: text for name, text in (("torch", torch), ("keras", keras), ("jax", jax)) if text}
+    named: dict[str, list[str]] = {}
+    for name, text in own.items():
+        named.setdefault(text, []).append(_NAMES[name])
+    *others, last = (f"{text} ({', '.join(names)})" for text, names in named.items())
+    whole = f"{', '.join(others)} or {last}" if others else last
+    _KNOWN[whole] = own
+    return whole
+
+
+def for_frameworks(text: str, loaded: Collection[str]) -> str:
+    """Return a text with the advice for the frameworks that a run uses; for all of them if it uses none of these.
+
+    Args:
+        text: Text of a rule.
+        loaded: Names of the packages that the run has loaded. Keras itself loads another framework.
+
+    Example:
+        >>> for_frameworks(f"Call {either(torch='model.train()', keras='training=True')}.", {"torch", "numpy"})
+        'Call model.train().'
+        >>> for_frameworks(f"Call {either(torch='model.train()', keras='training=True')}.", {"torch", "keras"})
+        'Call training=True.'
+    """
+    names = ("keras",) if "keras" in loaded else tuple(name for name in _NAMES if name in loaded)
+    for whole, own in _KNOWN.items():
+        if whole in text:
+            text = text.replace(whole, " or ".join(dict.fromkeys(own[name] for name in names if name in own)) or whole)
+    return text
+
+
+def finding_for(finding: Finding, loaded: Collection[str]) -> Finding:
+    """Return a finding with its texts for the frameworks that a run uses; see `for_frameworks`."""
+    causes = tuple(replace(item, why=for_frameworks(item.why, loaded), remedy=for_frameworks(item.remedy, loaded))
+                   for item in finding.causes)
+    return replace(finding, message=for_frameworks(finding.message, loaded), causes=causes,
+                   remedy=for_frameworks(finding.remedy, loaded))
