@@ -415,7 +415,6 @@ class Overfit(Rule):
             causes=_behind_overfitting(was, training, baseline),
         )
 
-
     def _guessed(
         self, view: StepView, path: str, training: float, validation: float, best: dict[str, Any],
         baseline: float | None,
