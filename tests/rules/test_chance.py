@@ -293,6 +293,17 @@ def test_evaluations_decide_where_the_training_loss_falls_slowly_near_its_baseli
     assert [item for item in symptoms(Underfit(), with_held_out(0.98)) if "validation" in item.message] == []
 
 
+def test_evaluations_that_fall_as_slowly_as_the_training_loss_are_let_pass() -> None:
+    views: list[StepView] = []
+    for view in trained(lambda step: CHANCE * (1.0 - step / 60_000), 3000):
+        views.append(view)
+        if view.step.number % 20 == 19:
+            level = CHANCE * (1.0 - view.step.number / 60_000)
+            views.append(evaluated(view.step.number, {TOTAL: level, CROSS_ENTROPY: level}))
+
+    assert [item for item in symptoms(Underfit(), views) if "validation" in item.message] == []
+
+
 # How a finding ends
 
 
