@@ -284,6 +284,8 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
 
 @pytest.mark.parametrize(("loaded", "fix"), [
     ({"torch"}, "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
+    ({"torch", "tensorflow", "keras", "jax"},
+     "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
     ({"jax"}, "Wrap the training step in barograph.jax.observe."),
     ({"keras", "tensorflow"}, "End each step of a TensorFlow loop with barograph.tensorflow.step."),
 ])
