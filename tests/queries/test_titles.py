@@ -29,6 +29,7 @@ def test_the_first_clause_ends_at_punctuation_outside_of_parentheses(message: st
 @pytest.mark.parametrize(("code", "cause", "remedy", "title"), [
     ("D108", Cause.SOFTMAX_TWICE, "Remove the softmax.", "Softmax is applied twice"),
     ("D108", Cause.SOFTMAX_TWICE, "Remove the sigmoid.", "Sigmoid is applied twice"),
+    ("D108", Cause.SOFTMAX_TWICE, "Remove the softmax or sigmoid.", "Softmax is applied twice"),
     ("L102", Cause.LABELS_UNRELATED, "", "On validation data, the model is no better than a constant prediction"),
     ("D102", Cause.LABELS_UNRELATED, "", "Training and validation number the classes differently"),
     ("L108", Cause.LABELS_UNRELATED, "", "The labels do not match the inputs"),

@@ -239,6 +239,16 @@ def test_inputs_that_reach_far_are_suspected_first() -> None:
     assert symptom.causes[0].remedy == "Scale the inputs to zero mean and unit variance."
 
 
+def test_token_ids_are_no_inputs_that_reach_far() -> None:
+    tokens = Key(Kind.BATCH, "model[0]")
+    view = StepView.of(0, {CROSS_ENTROPY: 50.0, TOTAL: 50.0, tokens: Summary(count=4, min=0.0, max=50_000.0),
+                           **facts({Fact.CLASSES: 27.0})}, dtypes={tokens: "int64"})
+
+    (symptom,) = symptoms(WrongChance(), [view])
+
+    assert causes(symptom)[0] == "initialization-scale"
+
+
 @pytest.mark.parametrize("loss", [0.01, 1.0, 2.3, 3.5, 6.0])
 def test_a_first_loss_near_chance_or_below_it_is_well(loss: float) -> None:
     assert said(WrongChance(), first_step(loss)) == [[]]
@@ -281,6 +291,17 @@ def test_evaluations_decide_where_the_training_loss_falls_slowly_near_its_baseli
 
     assert [item.message[:19] for item in symptoms(Underfit(), with_held_out(1.01))][-1:] == ["The validation loss"]
     assert [item for item in symptoms(Underfit(), with_held_out(0.98)) if "validation" in item.message] == []
+
+
+def test_evaluations_that_fall_as_slowly_as_the_training_loss_are_let_pass() -> None:
+    views: list[StepView] = []
+    for view in trained(lambda step: CHANCE * (1.0 - step / 60_000), 3000):
+        views.append(view)
+        if view.step.number % 20 == 19:
+            level = CHANCE * (1.0 - view.step.number / 60_000)
+            views.append(evaluated(view.step.number, {TOTAL: level, CROSS_ENTROPY: level}))
+
+    assert [item for item in symptoms(Underfit(), views) if "validation" in item.message] == []
 
 
 # How a finding ends

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from barograph.model.finding import Severity
+from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.confusion import Confusion
 from barograph.runs.reading.view import StepView
@@ -82,6 +83,18 @@ def test_a_circle_of_all_classes_names_the_first_three() -> None:
     (symptom,) = symptoms(Confusion(), seen(pairs))
 
     assert "predicts class 0 as 3, 1 as 7, 2 as 5 and 7 more:" in symptom.message
+
+
+@pytest.mark.parametrize(("predictions", "subject"), [((0, 2, 1), "exchanged"), ((1, 2, 3), "shifted")])
+def test_classes_in_other_places_count_only_once_the_model_has_learned(
+    predictions: tuple[int, ...], subject: str
+) -> None:
+    def subjects_after(loss: float) -> list[str]:
+        training = [StepView.of(step, {Key(Kind.LOSS, "cross_entropy"): loss}) for step in range(20)]
+        evaluation = seen(dict.fromkeys(enumerate(predictions), 40))
+        return [item.subject for item in symptoms(Confusion(), [*training, *evaluation])]
+
+    assert (subjects_after(1.0), subjects_after(0.1)) == ([], [subject])
 
 
 def test_a_model_that_answers_one_class_only_is_not_shifted() -> None:

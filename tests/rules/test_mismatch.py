@@ -46,6 +46,14 @@ def test_what_is_applied_twice_is_named(loss: str, name: str) -> None:
     assert symptom.remedy == f"Remove the {name} at the end of the model: the loss expects logits."
 
 
+def test_with_losses_of_both_kinds_either_may_be_applied_twice() -> None:
+    losses = {Key(Kind.LOSS, name): 0.5 for name in ("cross_entropy", "binary_cross_entropy_with_logits")}
+
+    (symptom,) = symptoms(LossMismatch(), [StepView.of(0, {**losses, **facts({**SOUND, Fact.SOFTMAX_TWICE: 1.0})})])
+
+    assert symptom.remedy == "Remove the softmax or sigmoid at the end of the model: the loss expects logits."
+
+
 def test_a_sound_loss_is_well() -> None:
     assert said(LossMismatch(), [StepView.of(0, facts(SOUND))]) == [[]]
 

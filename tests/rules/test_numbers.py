@@ -149,6 +149,14 @@ def test_a_loss_that_is_not_finite_over_finite_outputs_in_float16_overflowed() -
         "outputs reach 14,400 in float16, whose largest value is 65504, and the loss sums over the batch")
 
 
+def test_small_outputs_in_float16_do_not_explain_a_loss_that_is_not_finite() -> None:
+    outputs = {Key(Kind.OUTPUT, name): replace(FINE, max=3.0) for name in LAYERS}
+    half = StepView.of(0, {**outputs, LOSS: NAN}, layers={key: LAYERS[key.path] for key in outputs},
+                       dtypes=dict.fromkeys(outputs, "float16"))
+
+    assert Cause.FP16_OVERFLOW not in [item.cause for item in only(half).causes]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_came_as_a_plain_number_is_looked_at_too(value: float) -> None:
     found = only(StepView.of(0, {LOSS: value, Key(Kind.OUTPUT, "fc"): FINE}))

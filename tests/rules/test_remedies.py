@@ -74,7 +74,12 @@ def test_advice_is_that_for_the_framework_of_the_run() -> None:
         "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step).")
     assert for_frameworks(text, {"keras", "torch"}) == "Clip gradients (global_clipnorm of the optimizer)."
     assert for_frameworks(text, {"jax", "torch"}) == (
-        "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step or optax.clip_by_global_norm).")
+        "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step (PyTorch) or optax.clip_by_global_norm "
+        "(JAX)).")
+    with_tensorboard = for_frameworks(text, {"torch", "tensorflow", "keras", "jax"})
+    assert with_tensorboard == (
+        "Clip gradients (torch.nn.utils.clip_grad_norm_ before optimizer.step (PyTorch) or global_clipnorm of the "
+        "optimizer (Keras)).")
     assert for_frameworks(text, {"mxnet"}) == text
     assert "(Keras)" in text
 

@@ -284,6 +284,8 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
 
 @pytest.mark.parametrize(("loaded", "fix"), [
     ({"torch"}, "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
+    ({"torch", "tensorflow", "keras", "jax"},
+     "Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss)."),
     ({"jax"}, "Wrap the training step in barograph.jax.observe."),
     ({"keras", "tensorflow"}, "End each step of a TensorFlow loop with barograph.tensorflow.step."),
 ])
@@ -741,6 +743,10 @@ def test_advice_names_only_the_framework_of_the_run(store: Store, clock: ManualC
     assert [item.remedy for item in summary_of(store, watcher.judged).findings] == [in_torch]
     watcher.close()
     assert [item.remedy for item in read_findings(store).findings] == [in_torch]
+    training.steps(3.0, first=2)
+    again = Watcher(store, [Clips()], clock=clock)
+    again.poll()
+    assert [item.remedy for item in again.findings] == [in_torch]
 
 
 def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:

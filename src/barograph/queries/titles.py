@@ -143,7 +143,7 @@ def title_of(cause: str, weight: float, lead: Finding) -> str:
     if cause and weight >= SURE:
         if lead.code in _UNITS and cause in (Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION):
             return _units_title(lead) or _OF_CAUSES[cause]
-        if cause == Cause.SOFTMAX_TWICE and "sigmoid" in lead.remedy:
+        if cause == Cause.SOFTMAX_TWICE and "the sigmoid" in lead.remedy:
             return "Sigmoid is applied twice"
         if known := _OF_FINDINGS.get((lead.code, cause)) or _OF_CAUSES.get(cause):
             return known

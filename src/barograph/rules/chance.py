@@ -173,8 +173,9 @@ class Underfit(Rule):
       falls by less than a hundredth of the baseline. If single losses are too noisy for that, or the first third still
       fell to the baseline, the mean of the last two thirds is used, provided that the last predictions for 200 labels
       or more are unrelated to them (χ² of the counts). Losses of four or more evaluations at the baseline, over as many
-      steps, count too. A finding closes once evaluations are below `near_baseline` times the baseline; without
-      evaluations, once the training loss is below 0.9 times it, since any model slowly memorizes its samples.
+      steps, count too; if the training loss falls slowly, only if it fell by a hundredth of the baseline meanwhile. A
+      finding closes once evaluations are below `near_baseline` times the baseline; without evaluations, once the
+      training loss is below 0.9 times it, since any model slowly memorizes its samples.
     Why it matters: the model has learned the frequency of each target and nothing from its inputs.
     What to do: if the loss exploded before, lower the learning rate. Otherwise train on one batch. If the loss does
       not fall to zero, the fault is in the loss, the graph or the learning rate; if it does, check labels and inputs.
@@ -214,6 +215,7 @@ class Underfit(Rule):
             return
         if are_unrelated(memory, level.key.path) and self._mean_is_at_chance(level):
             memory["at_chance"] = memory["found"] = True
+            memory["falls"] = 0.0
             yield self._unrelated(view, memory, level)
             return
         if level.is_noisy:
@@ -226,8 +228,9 @@ class Underfit(Rule):
                 yield Unjudged("the model memorizes, but has learned nothing that generalizes")
             return
         # A model that memorizes falls slowly: its evaluations tell whether it learns.
-        memory["falls"] = fall.before - fall.now >= _STILL_FALLS * baseline
-        if memory["falls"]:
+        still_falls = fall.before - fall.now >= _STILL_FALLS * baseline
+        memory["falls"] = (fall.before - fall.now) / fall.steps if still_falls else 0.0
+        if still_falls:
             yield Unjudged("the loss is near its baseline, but falling")
             return
         memory["found"] = True
@@ -292,6 +295,10 @@ class Underfit(Rule):
         if len(judged) < _LEAST_EVALUATIONS or judged[-1][0] - judged[0][0] < self.least_steps:
             yield Unjudged(f"{len(judged)} evaluations so far; needs {_LEAST_EVALUATIONS} over {self.least_steps} "
                            "steps")
+            return
+        trained = memory.get("falls", 0.0) * (judged[-1][0] - judged[0][0])
+        if memory.get("at_chance") and trained < _STILL_FALLS * baseline:
+            yield Unjudged("the training loss hardly fell over the last evaluations either")
             return
         values = [value for _, value in judged]
         at_baseline = all(self.near_baseline * baseline <= value <= self.above_baseline * baseline for value in values)

@@ -115,7 +115,7 @@ def labels_stand_alone(view: StepView, memory: dict[str, Any], labels: float) ->
 
 
 def batch_reach(view: StepView) -> float:
-    """Return the largest finite magnitude of the model's inputs; 0 if not recorded.
+    """Return the largest finite magnitude of the model's inputs, without token ids; 0 if not recorded.
 
     Example:
         >>> from barograph.model.key import Key
@@ -125,8 +125,9 @@ def batch_reach(view: StepView) -> float:
     """
     if Kind.BATCH not in view.kinds:
         return 0.0
-    return float(max((value for value in table_of(view, Kind.BATCH).max_abs.tolist() if math.isfinite(value)),
-                     default=0.0))
+    batch = table_of(view, Kind.BATCH)
+    return float(max((value for value, dtype in zip(batch.max_abs.tolist(), batch.dtypes.tolist(), strict=True)
+                      if math.isfinite(value) and not dtype.startswith("int")), default=0.0))
 
 
 def by_weight(suspicions: Iterable[Suspicion]) -> tuple[Suspicion, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class Confusion(Rule):
       share on the diagonal below `min_diag`, or off the diagonal above `max_off_diag`, of a class with at least
       `samples` samples. If `category_no` is set, only that many classes are looked at. If nearly all classes are
       predicted as the class the same number of places away, labels are shifted; if classes are predicted as one another
-      in a circle (each sample of 1 as 7, each of 7 as 1), they are exchanged. Both are reported separately.
+      in a circle (each sample of 1 as 7, each of 7 as 1), they are exchanged. Both are reported separately, once the
+      training loss is below half the loss of a constant prediction: an untrained model does both by chance.
     Why it matters: mean accuracy hides that two classes are merged; shifted labels make a good model look useless.
     What to do: look at samples of the two classes, and check the mapping of class names to numbers in training and
       evaluation.
@@ -64,10 +66,13 @@ class Confusion(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (Selection(kinds=frozenset({Kind.CONFUSION}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),)
+        return (Selection(kinds=frozenset({Kind.CONFUSION}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),
+                Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.TRAIN}))))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         predictions = confusions_of(view) if view.step.mode is Mode.EVAL else {}
+        if view.step.mode is Mode.TRAIN:
+            _note_training(view, memory)
         judged = False
         for loss, pairs in predictions.items():
             rows = _rows(pairs, self.samples, self.category_no)
@@ -78,9 +83,10 @@ class Confusion(Rule):
             shift = _shift(rows)
             same = 0 if shift or _several_predictions(rows) else memory.get(loss, 0) + 1
             memory[loss] = same
-            if shift:
+            has_learned = _has_learned(loss, rows, memory)
+            if shift and has_learned:
                 yield self._shifted(view, loss, shift, rows)
-            elif exchanged := _exchanged(recent):
+            elif has_learned and (exchanged := _exchanged(recent)):
                 yield self._exchanged(view, loss, exchanged, recent)
             elif not 0 < same < self.alone:
                 yield from self._confused(view, loss, rows)
@@ -163,6 +169,8 @@ _TOLD_APART = 0.8
 _MOST_NAMED = 3
 _LEAST_CLASSES = 3
 _MOST_PAIRS = 1000
+_LEARNED = 0.5
+_NEWEST = 0.1
 
 
 def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int) -> dict[int, dict[int, float]]:
@@ -177,6 +185,21 @@ def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int
 def _several_predictions(rows: Mapping[int, Counts]) -> bool:
     """Return whether the most frequent prediction differs between target classes."""
     return len({max(row, key=lambda name: row[name]) for row in rows.values()}) > 1
+
+
+def _note_training(view: StepView, memory: Memory) -> None:
+    """Record the level of each training loss."""
+    levels = memory.setdefault("trained", {})
+    for key, value in view.numbers(Kind.LOSS):
+        if math.isfinite(value):
+            levels[key.path] = levels.get(key.path, value) + _NEWEST * (value - levels.get(key.path, value))
+
+
+def _has_learned(loss: str, rows: Mapping[int, Counts], memory: Memory) -> bool:
+    """Return whether the training loss is below half the loss of a constant prediction, as far as known."""
+    counts = [sum(row.values()) for row in rows.values()]
+    constant = math.log(sum(counts)) - sum(count * math.log(count) for count in counts) / sum(counts)
+    return bool(memory.get("trained", {}).get(loss, 0.0) < _LEARNED * constant)
 
 
 def _with_the_one_before(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from barograph.model.finding import Finding
@@ -20,13 +20,18 @@ def either(*, torch: str, keras: str, jax: str = "") -> str:
         'model.train() (PyTorch) or training=True (Keras)'
     """
     own = {name: text for name, text in (("torch", torch), ("keras", keras), ("jax", jax)) if text}
+    whole = _named(own)
+    _KNOWN[whole] = own
+    return whole
+
+
+def _named(own: Mapping[str, str]) -> str:
+    """Return advice for several frameworks, each with their names."""
     named: dict[str, list[str]] = {}
     for name, text in own.items():
         named.setdefault(text, []).append(_NAMES[name])
     *others, last = (f"{text} ({', '.join(names)})" for text, names in named.items())
-    whole = f"{', '.join(others)} or {last}" if others else last
-    _KNOWN[whole] = own
-    return whole
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def for_frameworks(text: str, loaded: Collection[str]) -> str:
@@ -34,7 +39,8 @@ def for_frameworks(text: str, loaded: Collection[str]) -> str:
 
     Args:
         text: Text of a rule.
-        loaded: Names of the packages that the run has loaded. Keras itself loads another framework.
+        loaded: Names of the packages that the run has loaded. Keras loads its backend and JAX, and TensorBoard in a
+            training with PyTorch loads TensorFlow and Keras.
 
     Example:
         >>> for_frameworks(f"Call {either(torch='model.train()', keras='training=True')}.", {"torch", "numpy"})
@@ -42,10 +48,14 @@ def for_frameworks(text: str, loaded: Collection[str]) -> str:
         >>> for_frameworks(f"Call {either(torch='model.train()', keras='training=True')}.", {"torch", "keras"})
         'Call training=True.'
     """
-    names = ("keras",) if "keras" in loaded else tuple(name for name in _NAMES if name in loaded)
+    names = [name for name in _NAMES if name in loaded]
+    if "keras" in loaded:
+        names = ["torch", "keras"] if {"torch", "tensorflow"} <= {*loaded} else ["keras"]
     for whole, own in _KNOWN.items():
         if whole in text:
-            text = text.replace(whole, " or ".join(dict.fromkeys(own[name] for name in names if name in own)) or whole)
+            used = {name: own[name] for name in names if name in own}
+            alike = len({*used.values()}) == 1
+            text = text.replace(whole, next(iter(used.values())) if alike else _named(used or own))
     return text
 
 

@@ -13,7 +13,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import BINARY_LOSSES
+from barograph.rules.baseline import BINARY_LOSSES, SOFTMAX_LOSSES
 from barograph.rules.clues import fact_value
 from barograph.rules.frameworks import either
 from barograph.rules.words import number, percent
@@ -76,6 +76,9 @@ MISMATCHES: tuple[Mismatch, ...] = (
 """Each is its own subject, named like its fact."""
 
 
+_APPLIED = {"softmax": SOFTMAX_LOSSES, "sigmoid": BINARY_LOSSES}
+"""What losses that take logits apply themselves."""
+
 _SEEN_FROM = {Fact.PROBABILITIES_AS_LOGITS: Fact.SOFTMAX_TWICE, Fact.LOGITS_AS_PROBABILITIES: Fact.SOFTMAX_AXIS}
 """Facts about the values passed to the loss, mapped to the facts that explain them."""
 
@@ -123,7 +126,8 @@ class LossMismatch(Rule):
             if item.name in _SEEN_FROM and found.get(_SEEN_FROM[item.name]):
                 # The same problem, found from its other side.
                 continue
-            applied = "sigmoid" if any(key.path in BINARY_LOSSES for key in view.scalars(Kind.LOSS)) else "softmax"
+            losses = {key.path for key in view.scalars(Kind.LOSS)}
+            applied = " or ".join(name for name, known in _APPLIED.items() if losses & known) or "softmax"
             words = {"share": percent(min(value, 1.0)), "value": number(value), "softmax": applied,
                      "Softmax": applied.capitalize()}
             what, remedy = item.what.format(**words), item.remedy.format(**words)

@@ -71,16 +71,18 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
 
 
 def _loss_in_half(origin: Origin, view: StepView) -> Suspicion | None:
-    """Return the suspicion that a loss overflowed in float16, if the model's outputs are float16 and finite."""
+    """Return the suspicion that a loss overflowed in float16, if squares of the model's finite outputs would."""
     if origin.place != "loss" or "outputs" not in origin.text:
         return None
     outputs = table_of(view, Kind.OUTPUT)
     half = outputs.dtypes == "float16"
     if not half.any():
         return None
-    most = number(float(outputs.max_abs[half].max()))
-    return Suspicion(Cause.FP16_OVERFLOW, 0.6, f"outputs reach {most} in float16, whose largest value is 65504, and "
-                     "the loss sums over the batch", _IN_FLOAT32)
+    most = float(outputs.max_abs[half].max())
+    if most**2 <= FP16.largest:
+        return None
+    return Suspicion(Cause.FP16_OVERFLOW, 0.6, f"outputs reach {number(most)} in float16, whose largest value is "
+                     "65504, and the loss sums over the batch", _IN_FLOAT32)
 
 
 _IN_FLOAT32 = f"Compute the loss in float32 ({either(torch='outputs.float()', keras='dtype of the last layer')})."

@@ -135,7 +135,10 @@ def how_to_record_steps(summary: RunSummary) -> str:
     if summary.untrained is not None:
         used |= {name.casefold() for name in summary.untrained.frameworks}
     advice = [text for name, text in _TO_RECORD_STEPS.items() if name in used]
-    return " ".join(advice if advice and not used & {"torch", "pytorch"} else [_BY_HAND, *advice])
+    if not used & {"torch", "pytorch"}:
+        return " ".join(advice or [_BY_HAND])
+    # TensorBoard loads TensorFlow, that Keras, and that JAX.
+    return " ".join([_BY_HAND] if "keras" in used else [_BY_HAND, *advice])
 
 
 def _filled(text: str, width: int | None) -> list[str]:

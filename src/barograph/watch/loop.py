@@ -23,7 +23,6 @@ from barograph.queries.problems import Problem, lead_findings, problems_of
 from barograph.rules.base import Rule
 from barograph.rules.frameworks import finding_for
 from barograph.runs.reading.feed import Feed
-from barograph.runs.state.claim import attempts_of, workers_of
 from barograph.runs.state.findings import read_findings
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -112,7 +111,6 @@ class Watcher:
         self._queue = ActionQueue(store, actions, self._announcer, record=record, dry=dry)
         self._results = ActionResults(store, self._announcer, self._clock)
         self._findings: dict[str, Finding] = {}
-        self._loaded: frozenset[str] | None = None
         self._dirty = False
         self._saved_at = self._clock.monotonic()
         self._cursor: Any = self._resumed()
@@ -130,7 +128,7 @@ class Watcher:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, in their current state, by their first step."""
-        still_open = {item.id: finding_for(item, self._loaded or ()) for item in self._executors.open()}
+        still_open = {item.id: finding_for(item, self._feed.loaded) for item in self._executors.open()}
         return in_order({**self._findings, **still_open}.values())
 
     @property
@@ -254,7 +252,8 @@ class Watcher:
 
     def _judge(self, items: Sequence[Item]) -> None:
         # Collect all before reporting any: an earlier finding may be a consequence of a later one.
-        results = [replace(one, findings=tuple(finding_for(item, self._frameworks()) for item in one.findings))
+        loaded = self._feed.loaded
+        results = [replace(one, findings=tuple(finding_for(item, loaded) for item in one.findings))
                    for one in self._executors.judge(items)]
         self._findings |= {finding.id: finding for one in results for finding in one.findings}
         for one in results:
@@ -264,13 +263,6 @@ class Watcher:
                 self._announcer.notify(Notice(event, finding=finding))
             for text in one.problems:
                 self._announcer.problem(text)
-
-    def _frameworks(self) -> frozenset[str]:
-        """Return the packages that the workers have loaded, read when the first finding opens."""
-        if self._loaded is None:
-            workers = workers_of(self._store, max(attempts_of(self._store), default=0))
-            self._loaded = frozenset(name for worker in workers for name in worker.versions)
-        return self._loaded
 
     def _take_delivery_reports(self) -> None:
         self._dirty = self._announcer.take_delivery_reports() or self._dirty

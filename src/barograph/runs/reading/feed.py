@@ -119,6 +119,11 @@ class Feed:
             dead_secs=dead_secs, patient=patient,
         )
 
+    @property
+    def loaded(self) -> frozenset[str]:
+        """Names of the packages that the workers read so far had loaded."""
+        return frozenset(name for stream in self._streams.values() for name in stream.worker.versions)
+
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
 
