@@ -313,6 +313,19 @@ def test_an_evaluation_stands_between_two_steps_with_the_steps_made_so_far() -> 
     assert [records.step.number for records in recorded.steps()] == [0, 1]
 
 
+def test_the_last_loss_is_that_of_the_training_and_of_evaluations_if_it_has_none() -> None:
+    trained, evaluated = Recorded(), Recorded()
+    trained.integration.loss(2.0)
+    trained.integration.end_step()
+    for recorded in (trained, evaluated):
+        for loss in (4.0, 3.0):
+            recorded.integration.begin_evaluation()
+            recorded.integration.loss(loss)
+            recorded.integration.end_evaluation()
+
+    assert (trained.session.progress.last_loss, evaluated.session.progress.last_loss) == (2.0, 3.0)
+
+
 def test_a_mode_that_the_script_says_is_an_evaluation_until_it_says_otherwise() -> None:
     recorded = Recorded()
     recorded.integration.end_step(loss=2.0)

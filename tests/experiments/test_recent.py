@@ -38,6 +38,14 @@ def test_only_so_many_are_returned_but_all_are_counted(catalog: Catalog) -> None
     assert (found.live_count, found.count) == (3, 6)
 
 
+def test_runs_of_groups_are_left_out_and_make_room_for_others(catalog: Catalog) -> None:
+    groups = {"/runs/r5": "study", "/runs/r4": "study"}
+    found = recent_runs(filled(catalog), most_live=1, most_recent=1, group_of=lambda place: groups.get(place, ""))
+
+    assert ([run.name for run in found.live], [run.name for run in found.recent]) == (["r2"], ["r3"])
+    assert (found.groups, found.live_count, found.count) == (("study",), 2, 6)
+
+
 def test_what_users_changed_in_the_catalog_counts(catalog: Catalog) -> None:
     filled(catalog).tell([Entry("r4", Verb.SET, {"archived": True}), Entry("r5", Verb.DELETE, {}),
                           Entry("r3", Verb.SET, {"name": "best", "starred": True})])

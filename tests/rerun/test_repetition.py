@@ -89,6 +89,7 @@ def test_nan_equals_nan(tmp_path: Path) -> None:
 def test_nan_beside_a_number_is_different(verdict) -> None:  # type: ignore[no-untyped-def]
     said = verdict(losses=(2.0, 1.5, math.nan, 1.125))
     assert (said.sameness, said.numbers.apart) == (Sameness.DIFFERENT, math.inf)
+    assert in_words(said.numbers.loss_parts).endswith(": 1.25 and NaN")
 
 
 def test_one_bit_is_not_identical_but_noise(verdict) -> None:  # type: ignore[no-untyped-def]
@@ -191,6 +192,12 @@ def test_the_causes_are_told_in_their_order_and_the_verdict_is_json(tmp_path: Pa
 ])
 def test_a_cause_reads_as_a_sentence(first: Origin, second: Origin, words: str) -> None:
     assert [cause.in_words() for cause in causes_between(first, second)] == [words]
+
+
+def test_a_seed_that_is_an_option_of_the_script_is_one_cause() -> None:
+    first, second = (Origin(parameters={"seed": seed}, seeds={"seed": seed}) for seed in (0, 1))
+
+    assert [cause.in_words() for cause in causes_between(first, second)] == ["the parameter seed differs (0 and 1)"]
 
 
 def test_the_same_origin_gives_no_cause() -> None:

@@ -105,6 +105,12 @@ def test_a_card_and_a_run_have_the_loss_that_their_curve_ends_at(client: Any, ro
     assert {key: client.get(f"/api/run?run={key}").json["loss"] for key in cards} == cards
 
 
+def test_a_gradient_norm_that_is_nan_is_no_missing_one(client: Any) -> None:
+    steps = client.get("/api/step?run=0/group/second&step=1").json["steps"]
+
+    assert [(row["gradient_norm"], row["update_ratio"]) for row in steps] == [(3.0, None), ("NaN", None), (2.5, None)]
+
+
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_every_question_has_an_answer(client: Any, name: str) -> None:
     answer = client.get(f"/api/{name}?run=0/first&step=1&name=loss")

@@ -38,6 +38,13 @@ def test_parameters_that_differ_come_with_the_changes_of_the_code(client: Client
     assert "++lr = 0.2" in code["files"][0]["lines"]
 
 
+def test_a_metric_that_is_nan_is_no_missing_one(client: Client, root: Path) -> None:
+    recorded(root / "broken", [3.0, float("nan")])
+    found = client.get("/api/differences?run=0/first&run=0/broken").json
+
+    assert {"name": "loss.last", "values": [1.0, "NaN"]} in found["parts"]["metrics"]
+
+
 def test_the_first_step_apart_is_named(client: Client) -> None:
     found = client.get("/api/parting?run=0/first&run=0/group/second").json
 

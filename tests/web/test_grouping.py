@@ -157,7 +157,7 @@ def test_the_group_of_each_run_is_its_parameter(tmp_path: Path) -> None:
 
     found = client.get("/api/grouping?run=0/a&run=0/b&by=params.width").json
 
-    assert found == {"choices": [], "groups": ["None", "None"]}
+    assert found == {"choices": [], "groups": ["not set", "not set"]}
 
 
 def test_bands_are_computed_outside_of_the_loop_of_the_server(

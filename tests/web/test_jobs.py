@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
 from barograph.model.clock import ManualClock
 from barograph.store.urls import store_from_url
+from barograph.tune.study import Study
+from barograph.tune.study_home import StudyHome
+from diary import Diary
 from web_client import Client, recorded
 
 
@@ -52,7 +57,7 @@ def test_jobs_have_their_place_in_the_queue_and_the_link_to_their_run(client: Cl
     queue.add("deep", ("waiting", {"reason": "2 CPUs are free; it needs 8."}))
     (queue.root.parent / "home" / "jobs" / "odd.json").write_text("{")
 
-    jobs = {job["name"]: job for job in client.get("/api/jobs").json}
+    jobs = {job["name"]: job for job in client.get("/api/jobs").json["jobs"]}
 
     assert {name: (job["queue"], job["run"]) for name, job in jobs.items()} == {
         "odd": (None, None), "digits": (None, "0/digits"), "wide": (1, None), "deep": (2, None)}
@@ -65,7 +70,7 @@ def test_the_cost_of_a_job_is_in_the_words_of_the_terminal(client: Client, queue
     queue.add("priced", *RUNNING, *ended, spot=True, price=1.0, spot_price=0.3)
     queue.add("free", *RUNNING, *ended)
 
-    jobs = {job["name"]: job["cost"] for job in client.get("/api/jobs").json}
+    jobs = {job["name"]: job["cost"] for job in client.get("/api/jobs").json["jobs"]}
 
     assert jobs == {"priced": "0.02 for 4 min 0 s of instances; 0.067 on demand (70% saved)", "free": ""}
 
@@ -76,7 +81,38 @@ def test_a_job_that_ended_has_all_steps_of_its_run(client: Client, queue: Queue)
     for beat in list(diary.store.list("heartbeats")):
         diary.store.delete(beat.name)  # workers beat every few seconds, and not once more at their end
 
-    assert [job["step"] for job in client.get("/api/jobs").json] == [3]
+    assert [job["step"] for job in client.get("/api/jobs").json["jobs"]] == [3]
+
+
+def test_the_jobs_of_a_study_are_one_row_that_opens_to_them(client: Client, queue: Queue) -> None:
+    study = Study.create(queue.root / "studies" / "digits", {"lr": (0.0, 1.0)}, minimize="loss", trials=2)
+    StudyHome(JobsHome()).add("digits", f"file://{queue.root}/studies/digits")
+    for number, loss in enumerate((0.5, 0.25)):
+        queue.add(f"digits-{number:03d}")
+        study.tell(study.ask(), loss)
+    for other in ("digits", "wide-001", "digits-001-refit"):
+        queue.add(other)
+
+    found = client.get("/api/jobs").json
+    (row,) = found["studies"]
+    trials = client.get(f"/api/jobs?study={row['key']}").json
+
+    assert [job["name"] for job in found["jobs"]] == ["wide-001", "digits"]
+    assert (row["key"], row["trials"], row["finished"], row["best"]) == ("0/studies/digits", 2, 2, 0.25)
+    assert [job["name"] for job in trials["jobs"]] == ["digits-001-refit", "digits-001", "digits-000"]
+    assert {job["name"]: job["queue"] for job in (*found["jobs"], *trials["jobs"])} == {
+        "digits-000": 1, "digits-001": 2, "digits": 3, "wide-001": 4, "digits-001-refit": 5}
+
+
+def test_a_loss_that_is_nan_is_no_missing_loss(client: Client, queue: Queue) -> None:
+    diary = Diary("broken", store_from_url(str(queue.root / "broken")))
+    diary.beat = replace(diary.beat, loss=nan, coverage=replace(diary.beat.coverage, loss_seen=True))
+    diary.step(0, {"loss:total": nan})
+    diary.ended()
+    for name in ("broken", "new"):
+        queue.add(name, *RUNNING)
+
+    assert {job["name"]: job["loss"] for job in client.get("/api/jobs").json["jobs"]} == {"broken": "NaN", "new": None}
 
 
 def test_what_happened_to_a_job_is_told_in_order(client: Client, queue: Queue) -> None:
@@ -94,6 +130,12 @@ def test_what_happened_to_a_job_is_told_in_order(client: Client, queue: Queue) -
         ("Queued again: An instance was taken away.", 0), ("Attempt 2 starts.", 1),
         ("algo-1 resumed after 40 steps; repeats 3.", 1), ("Failed. The script failed.", 1)]
     assert (job["interruptions"], job["is_over"]) == (1, True)
+
+
+def test_a_stopped_job_is_called_so_once(client: Client, queue: Queue) -> None:
+    queue.add("digits", ("over", {"phase": "stopped", "reason": "Stopped: not needed.", "exit_code": None}))
+
+    assert client.get("/api/job?name=digits").json["history"][-1]["text"] == "Stopped: not needed."
 
 
 def test_output_grows_while_the_job_runs_and_keeps_its_end(client: Client, queue: Queue) -> None:

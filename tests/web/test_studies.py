@@ -59,6 +59,18 @@ def test_the_list_has_the_studies_of_the_roots_and_of_this_user(client: Client, 
     assert client.get("/api/study?study=home/far").json["name"] == "far"
 
 
+def test_runs_of_trials_are_their_study_on_the_page_of_what_is_new(client: Client, root: Path) -> None:
+    write(root / "studies" / "digits")
+    write(root / "group" / "studies" / "digits")
+    for name in ("digits-000", "digits-001-s2", "group/digits-002", "other-000"):
+        recorded(root / name, [1.0])
+
+    found = client.get("/api/now").json
+
+    assert {run["key"] for run in found["runs"]} == {"0/first", "0/group/second", "0/other-000"}
+    assert (sorted(found["studies"]), found["count"]) == (["0/group/studies/digits", "0/studies/digits"], 6)
+
+
 def test_runs_beside_studies_are_no_studies(client: Client, root: Path) -> None:
     write(root / "studies" / "digits")
     recorded(root / "studies" / "digits-000", [1.0])

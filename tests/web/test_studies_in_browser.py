@@ -98,6 +98,18 @@ def test_a_study_says_what_it_found_and_links_its_trials(tab: Tab, url: str) -> 
     assert tab.complaints == []
 
 
+def test_the_trials_of_a_study_are_one_card_of_what_is_new(tab: Tab, url: str) -> None:
+    page = tab.settled(f"{url}#/now")
+    card = page.get_by_role("listitem").filter(has_text="digits")
+
+    playwright.expect(card).to_have_count(1)
+    playwright.expect(card).to_contain_text("0.1 best, trial 3")
+    playwright.expect(card).to_contain_text("9 of 40: 5 finished, 4 stopped or failed")
+    assert violations(page) == []
+    card.click()
+    playwright.expect(page.get_by_role("region", name="What the study found")).to_be_visible()
+
+
 def test_trials_are_sorted_and_the_order_is_in_the_address(tab: Tab, url: str, browser: Any) -> None:
     page = tab.settled(f"{url}#/study/0/studies/digits")
     table = page.get_by_role("region", name="9 trials")

@@ -55,6 +55,7 @@ class ArrayRecorder:
         self._steps = ArraySteps(session, label)
         self._reader = ArrayReader(session)
         self._updates = UpdateReader(session.plan, self._reader)
+        self._has_trained_loss = False
 
     # Queries for due data
 
@@ -250,8 +251,10 @@ class ArrayRecorder:
         leaps = training and self.session.choice.level.leaps(number)
         total, count = buffer.losses.get(name, (0.0, 0))
         buffer.losses[name] = (total + number, count + 1)
-        if name == TOTAL or not self.session.seen.loss:
+        # The loss of a training without losses of its own, such as one that knows only those of a validation set.
+        if (name == TOTAL and (training or not self._has_trained_loss)) or not self.session.seen.loss:
             self.session.saw_loss(number)
+        self._has_trained_loss |= training
         if leaps:
             self._steps.allowance.alarm()
 

@@ -154,6 +154,7 @@ def _check_by(items: Sequence[Item], by: str) -> None:
             raise UnknownName(f'None of these has a {_NAMED[kind]} "{name}". {nearest(name, sorted(known))}')
 
 
+_NOT_SET = "not set"
 _NAMED = {"params": "parameter", "tags": "tag"}
 
 
@@ -165,7 +166,8 @@ def group_of(item: Item, by: str) -> str:
 def _reader(by: str) -> Callable[[Item], str]:
     kind, _, name = by.partition(".")
     readers: Mapping[str, Callable[[Item], str]] = {
-        "params": lambda item: str(item.parameters.get(name)), "tags": lambda item: str(item.tags.get(name)),
+        "params": lambda item: str(item.parameters.get(name, _NOT_SET)),
+        "tags": lambda item: str(item.tags.get(name, _NOT_SET)),
         "trial": lambda item: item.trials[0].name if item.trials else "",
         "experiment": lambda item: item.trials[0].experiment if item.trials else "",
     }

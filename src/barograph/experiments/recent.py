@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -12,6 +12,9 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.run_listing import found_runs, search_with
 from barograph.experiments.schema import ITEMS, METRICS, NAMES
 from barograph.queries.loss_name import training_loss
+
+_MOST_READ, _READ_TOGETHER = 2000, 200
+"""Maximum number of runs that are read to find enough of those that belong to no group; and how many at once."""
 
 LIVE = "state in ('running', 'starting', 'unknown')"
 """Search that finds live runs."""
@@ -39,27 +42,51 @@ class RecentRuns:
     Attributes:
         live: Live runs, newest first.
         recent: The newest other runs, newest first.
-        live_count, count: Number of all live runs, and of all runs.
+        live_count, count: Number of all live runs that belong to no group, and of all runs.
+        groups: Groups of the live and newest runs, the newest first.
     """
 
     live: tuple[RecentRun, ...]
     recent: tuple[RecentRun, ...]
     live_count: int
     count: int
+    groups: tuple[str, ...] = ()
 
 
-def recent_runs(catalog: Catalog, *, most_live: int, most_recent: int) -> RecentRuns:
+def recent_runs(
+    catalog: Catalog, *, most_live: int, most_recent: int, group_of: Callable[[str], str] = lambda place: ""
+) -> RecentRuns:
     """Return the live runs and the newest others; archived and deleted ones are left out.
 
     Args:
         catalog: The catalog.
         most_live, most_recent: Maximum number of each.
+        group_of: Returns the group of the run at a place, "" for none. Runs of groups are left out.
     """
     with catalog.reading() as connection:
         live = found_runs(catalog, connection, search_with(LIVE))
-        recent = found_runs(catalog, connection, search_with(f"not {LIVE} limit {most_recent}"))
+        recent = found_runs(catalog, connection, search_with(f"not {LIVE} limit {_MOST_READ}"))
         count = len(found_runs(catalog, connection, search_with("")))
-        return RecentRuns(_runs(connection, live[:most_live]), _runs(connection, recent), len(live), count)
+        groups: dict[str, None] = {}
+
+        def alone(ids: list[int], most: int) -> tuple[list[RecentRun], int]:
+            """Return the first runs that belong to no group, and how many were passed over."""
+            found: list[RecentRun] = []
+            passed = 0
+            for start in range(0, min(len(ids), _MOST_READ), _READ_TOGETHER):
+                if len(found) >= most:
+                    break
+                for run in _runs(connection, ids[start:start + _READ_TOGETHER]):
+                    if group := group_of(run.place):
+                        groups[group] = None
+                        passed += 1
+                    else:
+                        found.append(run)
+            return found[:most], passed
+
+        now, trials = alone(live, most_live)
+        others, _ = alone(recent, most_recent)
+        return RecentRuns(tuple(now), tuple(others), len(live) - trials, count, tuple(groups))
 
 
 def last_losses(catalog: Catalog, places: Sequence[str]) -> dict[str, float]:

@@ -91,6 +91,11 @@ def _ended(data: Mapping[str, Any]) -> str:
     return f"{host_name(int(data['index']))} {data['outcome']}{said}. {data.get('reason', '')}".strip()
 
 
+def _over(data: Mapping[str, Any]) -> str:
+    phase, reason = str(data["phase"]).capitalize(), str(data["reason"])
+    return reason if reason.startswith(phase) else f"{phase}. {reason}".strip()
+
+
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "submitted": lambda data: "Submitted.",
     "waiting": lambda data: f"Waits: {data['reason']}",
@@ -103,6 +108,6 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "stop": lambda data: f"Asked to stop: {data['reason']}",
     "stopping": lambda data: "Stopping.",
     "requeued": lambda data: f"Queued again: {data['reason']}",
-    "over": lambda data: f"{str(data['phase']).capitalize()}. {data['reason']}".strip(),
+    "over": _over,
     DAMAGED: lambda data: f"A record of the job is damaged ({data['name']}).",
 }

@@ -55,7 +55,7 @@ class JobReport:
         waited_secs: Time without instances so far.
         trained_secs: Time with instances so far.
         step: Optimizer steps so far.
-        loss: Last loss; NaN if none was recorded.
+        loss: Last loss; None if none was recorded.
         interruptions: Attempts that ended because an instance was taken away or lost.
         repeated_steps: Steps that were made again, as far as known.
         exit_code: Exit code of its script; None if unknown.
@@ -78,7 +78,7 @@ class JobReport:
     waited_secs: float = 0.0
     trained_secs: float = 0.0
     step: int = 0
-    loss: float = math.nan
+    loss: float | None = None
     interruptions: int = 0
     repeated_steps: int = 0
     exit_code: int | None = None
@@ -156,8 +156,9 @@ class JobView:
                 _silence(heartbeat, state, now) if 0 in state.open_instances else ""),
             spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
-            lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, int(heartbeat.get("done_bytes", 0)) if downloads else 0,
+            lead.step if lead else 0, lead.loss if lead and lead.coverage.loss_seen else None,
+            state.interruptions, state.repeated_steps, state.exit_code, state.users_fault,
+            int(heartbeat.get("done_bytes", 0)) if downloads else 0,
             int(heartbeat.get("total_bytes", 0)) if downloads else 0, self._bill(now, lead.step if lead else 0))
 
     def _why_it_waits(self, heartbeat: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -113,7 +114,7 @@ def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, 
     return (
         *_of_tables("parameters", first.parameters, second.parameters), *_of_code(first.code, second.code),
         *_of_packages(first, second), *_of_data(first.given, second.given),
-        *_of_tables("seeds", first.seeds, second.seeds),
+        *_of_tables("seeds", *(_without_parameters(origin) for origin in (first, second))),
         *_of_texts("python", "version", first.python_version, second.python_version),
         *_of_texts("machine", "processor", first.hardware.processor, second.hardware.processor),
         *_of_texts("machine", "GPUs", ", ".join(first.hardware.gpus), ", ".join(second.hardware.gpus)),
@@ -166,8 +167,12 @@ def in_words(parting: Parting | None) -> str:
     if parting.key == str(fact(Fact.BATCH_DIGEST)):  # of a digest, only that it differs says something
         return f"step {parting.step}{mode}, the content of the batch"
     statistic = "" if parting.statistic == "value" else f" ({parting.statistic})"
-    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {figure(parting.first)} and "
-            f"{figure(parting.second)}")
+    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {_number(parting.first)} and "
+            f"{_number(parting.second)}")
+
+
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else figure(value)
 
 
 def _of_tables(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Cause]:
@@ -218,6 +223,11 @@ def _of_data(first: tuple[DataFile, ...], second: tuple[DataFile, ...]) -> list[
 
 def _short(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def _without_parameters(origin: Origin) -> Mapping[str, Any]:
+    """Return the seeds of the environment: an option such as --seed is also a parameter, and is compared there."""
+    return {name: value for name, value in origin.seeds.items() if name not in origin.parameters}
 
 
 def _shown(table: Mapping[str, Any], name: str) -> str:

@@ -18,7 +18,7 @@ from barograph.queries.trace import parting_to_json
 from barograph.rerun.code_difference import code_difference
 from barograph.rerun.repetition import in_words, repetition_of
 from barograph.runs.reading.reader import RunReader
-from barograph.web.answers import json_answer
+from barograph.web.answers import cell, json_answer
 from barograph.web.catalogs import Catalogs
 from barograph.web.opened import OpenRuns
 
@@ -34,7 +34,10 @@ def comparing_routes(opened: OpenRuns, catalogs: Catalogs) -> list[BaseRoute]:
         with _readers(opened, keys) as readers:
             known = [(reader.store, origin_of(reader)[0]) for reader in readers]
             code = [code_difference(known[0], other).to_json() for other in known[1:]]
-        return json_answer(request, {**compared(items).to_json(), "code_files": code})
+        found = compared(items)
+        parts = {part: [{"name": row.name, "values": [cell(value) for value in row.values]} for row in rows]
+                 for part, rows in found.parts.items()}
+        return json_answer(request, {**found.to_json(), "parts": parts, "code_files": code})
 
     def parting(request: Request) -> Response:
         with _readers(opened, _keys(request, 2)) as readers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from barograph.tune.study_events import EVENTS, has_event, identity_of
 from barograph.tune.study_home import FOLDER, StudyHome
 from barograph.web.kept_open import KeptOpen
 from barograph.web.places import Places, Root, store_at
+from barograph.web.trial_runs import study_named_in
 
 _HOME = "home"
 """First part of the keys of studies of this user outside the served roots."""
@@ -88,6 +89,16 @@ class OpenStudies:
         """
         above, _, job = key.rpartition("/")
         return f"{above}/{FOLDER}/{job.removesuffix(_numbered(job))}"
+
+    def keys_of_jobs(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the key of the study that each job of this user is a trial of, by its name; None if it is no trial."""
+        home = StudyHome(JobsHome())
+        study_of = {name: study_named_in(name) for name in names}
+        keys: dict[str, str | None] = {}
+        for study in set(study_of.values()) - {""}:
+            with suppress(UnknownStudy):
+                keys[study] = (self.key_of(home.url(study)) or f"{_HOME}/{study}") if home.has(study) else None
+        return {name: keys.get(study) for name, study in study_of.items()}
 
     def place_of(self, key: str) -> str:
         """Return the path or URL of a study.

@@ -39,6 +39,7 @@ def other_routes(
 ) -> list[BaseRoute]:
     """Return the routes; arguments as in `application`."""
     opened = OpenRuns(places, clock=clock)
+    tuned = OpenStudies(places, studies)
     changes = Changes(places, on_change=opened.has_changed, clock=clock)
 
     def schema(request: Request) -> Response:
@@ -62,8 +63,8 @@ def other_routes(
             *edit_routes(places, catalogs, clock),
             *file_routes(places, catalogs),
             *lineage_routes(places, catalogs),
-            *job_routes(places),
-            *study_routes(OpenStudies(places, studies)),
+            *job_routes(places, tuned),
+            *study_routes(tuned),
             *comparing_routes(opened, catalogs),
             Route("/api/schema", schema),
             *saving_routes(),

@@ -81,7 +81,11 @@ def step(reader: RunReader, request: Request) -> Any:
     number = number_in(request, "step")
     if number is None:
         raise SettingsError("step is missing.")
-    return step_around(reader, number).to_json()
+    around = step_around(reader, number)
+    data = around.to_json()
+    for row, seen in zip(data["steps"], around.steps, strict=True):
+        row.update({name: cell(getattr(seen, name)) for name in ("gradient_norm", "update_ratio", "learning_rate")})
+    return data
 
 
 def distributions(reader: RunReader, request: Request) -> Any:

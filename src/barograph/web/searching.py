@@ -21,6 +21,7 @@ from barograph.web.asked_runs import MOST_COLUMNS, AskedRuns, answering, columns
 from barograph.web.catalogs import Catalogs
 from barograph.web.known_columns import KnownColumns
 from barograph.web.places import Places, Root
+from barograph.web.trial_runs import trials_in
 
 MOST_ROWS = 500
 _MOST_ROWS_READ = 100
@@ -93,13 +94,14 @@ class RunLists:
                       "problem": problem_in(text, now_unix=self._clock.unix())})
 
     def now(self, request: Request) -> Any:
-        """Live and recent runs, of all roots."""
+        """Live and recent runs, of all roots; of those that are trials, the keys of their studies."""
         runs: list[Any] = []
+        studies: list[str] = []
         indexing, live, count = [], 0, 0
         for root in self._places.roots:
             try:
                 catalog = self._indexes.catalog(root)
-                found = recent_runs(catalog, most_live=_MOST_LIVE, most_recent=_MOST_RECENT)
+                found = recent_runs(catalog, most_live=_MOST_LIVE, most_recent=_MOST_RECENT, group_of=trials_in(root))
                 some = (*found.live, *found.recent)
                 rows = runs_at([one.place for one in some])
                 logged = last_losses(catalog, [one.place for one, row in zip(some, rows, strict=True)
@@ -113,8 +115,9 @@ class RunLists:
                      for one, row in zip(some, rows, strict=True)]
             indexing.append({"root": root.place, **plain(self._indexes.of(root))})
             live, count = live + found.live_count, count + found.count
-        return {"runs": runs, "live": live, "count": count, "roots": [root.place for root in self._places.roots],
-                "indexing": indexing}
+            studies += found.groups
+        return {"runs": runs, "studies": studies, "live": live, "count": count,
+                "roots": [root.place for root in self._places.roots], "indexing": indexing}
 
     def problems(self, request: Request) -> Any:
         """The title of each run's first open problem, by key; a run without one is left out."""

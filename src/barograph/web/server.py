@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from barograph.errors import SettingsError
+from barograph.runs.reading.freed_memory import share_arenas
 from barograph.web.registry import Registry, Studio, roots_shown
 from barograph.web.tokens import Role, Token, new_tokens
 
@@ -68,6 +69,7 @@ def serve(
         from barograph.web.starting import Starting
     except ModuleNotFoundError:
         raise SettingsError(EXTRA) from None
+    share_arenas()
     listening = _socket(host, port)
     tokens = tokens or (() if is_loopback(host) else new_tokens())
     links = links_of(host, listening.getsockname()[1], tokens)

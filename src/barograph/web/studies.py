@@ -24,7 +24,7 @@ def study_routes(studies: OpenStudies) -> list[BaseRoute]:
 
     def listed(request: Request) -> Response:
         keys, problems = studies.keys()
-        rows = [(key, row) for key in keys if (row := _row(studies, key)) is not None]
+        rows = [(key, row) for key in keys if (row := row_of(studies, key)) is not None]
         rows.sort(key=lambda row: (row[1].state != "running", -_or_zero(row[1].changed_unix), row[0]))
         return json_answer(request, {"studies": [{"key": key, **row.to_json()} for key, row in rows],
                                      "problems": problems})
@@ -56,7 +56,7 @@ def study_routes(studies: OpenStudies) -> list[BaseRoute]:
             Route("/api/study-of-run", of_run)]
 
 
-def _row(studies: OpenStudies, key: str) -> StudyRow | None:
+def row_of(studies: OpenStudies, key: str) -> StudyRow | None:
     """Return a study as a row of the list; None if it was deleted."""
     try:
         name = studies.name_of(key)

@@ -20,17 +20,18 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Token]]:
     """The tokens that the server gets."""
     given: list[Sequence[Token]] = []
 
-    def serve(roots: Sequence[str], *, tokens: Sequence[Token], on_ready: Callable[[Links], object], **_: Any) -> None:
+    def serve(roots: Sequence[str], *, host: str, tokens: Sequence[Token], on_ready: Callable[[Links], object],
+              **_: Any) -> None:
         given.append(tokens)
-        on_ready(links_of("0.0.0.0", 8642, tokens))
+        on_ready(links_of(host, 8642, tokens))
 
     monkeypatch.setattr(studio_page, "serve", serve)
     monkeypatch.setattr("socket.gethostname", lambda: "devbox")
     return given
 
 
-def show(root: Path, *, tokens: Path | None = None, as_json: bool = False) -> None:
-    studio_page.show_studio([str(root)], host="0.0.0.0", port=None, tokens=tokens, open_browser=False, as_json=as_json)
+def show(root: Path, *, host: str = "0.0.0.0", tokens: Path | None = None, as_json: bool = False) -> None:
+    studio_page.show_studio([str(root)], host=host, port=None, tokens=tokens, open_browser=False, as_json=as_json)
 
 
 def test_links_with_the_tokens_of_the_environment_are_printed(
@@ -51,10 +52,33 @@ def test_links_with_the_tokens_of_the_environment_are_printed(
 def test_the_links_are_also_json(
     tmp_path: Path, given: list[Sequence[Token]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("BAROGRAPH_STUDIO_TOKEN", raising=False)
+    monkeypatch.setenv("BAROGRAPH_STUDIO_TOKEN", "write-secret")
+    monkeypatch.setenv("BAROGRAPH_STUDIO_READER_TOKEN", "read-secret")
     show(tmp_path, as_json=True)
 
-    assert json.loads(capsys.readouterr().out) == {"url": "http://127.0.0.1:8642/", "reader_url": None}
+    assert json.loads(capsys.readouterr().out) == {
+        "url": "http://127.0.0.1:8642/?token=write-secret", "reader_url": "http://127.0.0.1:8642/?token=read-secret",
+        "network_url": "http://devbox:8642/?token=write-secret", "network_reader_url": "http://devbox:8642/?token=read-secret"}
+
+
+@pytest.mark.parametrize(("host", "network"), [("127.0.0.1", None), ("devbox", "http://devbox:8642/")])
+def test_the_address_for_other_machines_is_null_if_they_cannot_connect(
+    host: str, network: str | None, tmp_path: Path, given: list[Sequence[Token]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(tmp_path, host=host, as_json=True)
+
+    assert json.loads(capsys.readouterr().out) == {
+        "url": f"http://{host}:8642/", "reader_url": None, "network_url": network, "network_reader_url": None}
+
+
+def test_tokens_of_a_file_are_not_in_the_json(
+    tmp_path: Path, given: list[Sequence[Token]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "team.txt"
+    file.write_text("writer ann ann-secret-1\n")
+    show(tmp_path, tokens=file, as_json=True)
+
+    assert json.loads(capsys.readouterr().out)["network_url"] == "http://devbox:8642/"
 
 
 def test_tokens_of_a_file_are_not_printed(

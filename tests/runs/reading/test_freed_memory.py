@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,31 @@ def test_pandas_is_hidden_from_the_thread_that_prepares_arrow_only() -> None:
         absent.find_spec("pandas", None)
     with ThreadPoolExecutor(1) as other:
         other.submit(absent.find_spec, "pandas", None).result()
+
+
+ARENAS = """
+import ctypes, sys, threading
+from barograph.runs.reading.freed_memory import share_arenas
+if sys.argv[2] == "share":
+    share_arenas()
+libc, together = ctypes.CDLL(None), threading.Barrier(8)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+def allocate():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+@pytest.mark.parametrize(("how", "is_few"), [("share", True), ("not", False)])
+def test_threads_share_two_arenas(tmp_path: Path, how: str, is_few: bool) -> None:
+    subprocess.run([sys.executable, "-c", ARENAS, str(tmp_path / "arenas.xml"), how], check=True)
+
+    assert ((tmp_path / "arenas.xml").read_text().count("<heap nr=") <= 2) == is_few

@@ -10,7 +10,7 @@ from pathlib import Path
 from barograph.cli.printing import Printer
 from barograph.cli.store_place import store_at
 from barograph.errors import SettingsError
-from barograph.web.server import Links, serve
+from barograph.web.server import Links, is_loopback, serve
 from barograph.web.tokens import Role, Token, checked_secret, tokens_from_file
 
 TOKEN_VARIABLE, READER_VARIABLE = "BAROGRAPH_STUDIO_TOKEN", "BAROGRAPH_STUDIO_READER_TOKEN"
@@ -34,7 +34,9 @@ def show_studio(
 
     def ready(links: Links) -> None:
         if as_json:
-            printer.json({"url": links.writer, "reader_url": links.reader or None})
+            network = links.elsewhere or (None if is_loopback(host) else links)
+            for_others = {f"network_{name}": url for name, url in _urls(network, tokens).items()}
+            printer.json({**_urls(links, tokens), **for_others})
         else:
             here = _lines(links, tokens)
             others = _lines(links.elsewhere, tokens, " from other machines") if links.elsewhere else []
@@ -51,6 +53,14 @@ def _lines(links: Links, tokens: Path | None, whence: str = "") -> list[str]:
         return [f"studio at {links.page}{whence} for the tokens of {tokens}"]
     read_only = [f"read only at {links.reader}{whence}"] if links.reader not in ("", links.writer) else []
     return [f"studio at {links.writer}{whence}", *read_only]
+
+
+def _urls(links: Links | None, tokens: Path | None) -> dict[str, str | None]:
+    if links is None:
+        return {"url": None, "reader_url": None}
+    if tokens is not None:  # its secrets are not printed
+        return {"url": links.page, "reader_url": None}
+    return {"url": links.writer, "reader_url": links.reader or None}
 
 
 def _tokens_of_environment() -> list[Token]:

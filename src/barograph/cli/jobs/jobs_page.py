@@ -66,6 +66,6 @@ def _row(report: JobReport) -> Sequence[Cell]:
     return [
         report.name, state_text(report.doing or str(report.phase)), local_time(report.submitted_unix),
         duration(report.trained_secs) if report.trained_secs else "", f"{report.step:,}" if report.step else "",
-        "" if report.loss != report.loss else figure(report.loss),
+        figure(report.loss),
         reason_of(report).removeprefix("The script ended with "),
     ]

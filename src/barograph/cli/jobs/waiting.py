@@ -148,7 +148,7 @@ def status_of(report: JobReport) -> list[str]:
         parts.append(report.reason.rstrip("."))
     if report.step:
         parts.append(f"step {report.step:,}")
-    if not math.isnan(report.loss):
+    if report.loss is not None:
         parts.append(f"loss {figure(report.loss)}")
     if report.interruptions:
         parts.append(count(report.interruptions, "interruption"))

@@ -9,3 +9,6 @@ export function shade(share: number): string {
   const [a, b] = [STOPS[low]!, STOPS[Math.min(low + 1, STOPS.length - 1)]!];
   return `rgb(${a.map((value, channel) => Math.round(value + (b[channel]! - value) * rest)).join(" ")})`;
 }
+
+/** Return the color of a share for lines and points, which must stand out from the ground. */
+export const lineShade = (share: number, isDark: boolean): string => shade(isDark ? 0.35 + 0.65 * share : 0.92 * share);

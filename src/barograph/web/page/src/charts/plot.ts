@@ -60,23 +60,32 @@ function fewOf(_: uPlot, ticks: number[]): (number | null)[] {
   return ticks.map((tick) => (tick === 0 || lead(tick) === 1 || (powers < 4 && (lead(tick) === 2 || lead(tick) === 5)) ? tick : null));
 }
 
-/** NaN and infinities: a red band over the whole height, with a mark at the top that is wide enough to be seen. */
+/**
+ * NaN and infinities: a red band over the whole height, with a mark at the top that is wide enough to be seen. Marks that
+ * would overlap are one bar at the top, with a faint band below, so that other lines stay readable.
+ */
 function drawBroken(plot: uPlot, broken: Span[], color: string): void {
-  const { ctx, bbox } = plot, ratio = devicePixelRatio || 1;
+  const { ctx, bbox } = plot, ratio = devicePixelRatio || 1, mark = 5 * ratio;
+  const parts: { from: number; to: number; isMany: boolean }[] = [];
+  for (const [first, last] of broken.toSorted((one, other) => one[0] - other[0])) {
+    const from = plot.valToPos(first, "x", true), to = plot.valToPos(last, "x", true), before = parts.at(-1);
+    if (before && from < before.to + 2 * mark) Object.assign(before, { to: Math.max(before.to, to), isMany: true });
+    else parts.push({ from, to, isMany: to - from > 2 * mark });
+  }
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
   ctx.fillStyle = color;
-  for (const [first, last] of broken) {
-    const from = plot.valToPos(first, "x", true), to = plot.valToPos(last, "x", true);
-    ctx.globalAlpha = 0.3;
+  for (const { from, to, isMany } of parts) {
+    ctx.globalAlpha = isMany ? 0.1 : 0.3;
     ctx.fillRect(from - ratio, bbox.top, Math.max(2 * ratio, to - from), bbox.height);
     ctx.globalAlpha = 1;
-    const middle = (from + Math.max(from, to)) / 2;
+    if (isMany) ctx.fillRect(from - mark, bbox.top, to - from + 2 * mark, mark);
+    const middle = isMany ? from : (from + Math.max(from, to)) / 2;
     ctx.beginPath();
-    ctx.moveTo(middle - 5 * ratio, bbox.top);
-    ctx.lineTo(middle + 5 * ratio, bbox.top);
+    ctx.moveTo(middle - mark, bbox.top);
+    ctx.lineTo(middle + mark, bbox.top);
     ctx.lineTo(middle, bbox.top + 7 * ratio);
     ctx.fill();
   }

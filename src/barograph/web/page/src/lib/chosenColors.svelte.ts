@@ -1,6 +1,7 @@
 import { SvelteMap } from "svelte/reactivity";
+import { untrack } from "svelte";
 import { get } from "./api";
-import { runColor } from "./runColor";
+import { colorAt, freePlace, placeOf, usualPlace } from "./runColor";
 
 /** Colors that users chose for runs, by key; "" if none. Charts ask for what they do not know, all in one request. */
 const chosen = new SvelteMap<string, string>();
@@ -26,9 +27,25 @@ export function learn(key: string, color: string): void {
   if (chosen.get(key) !== color) chosen.set(key, color);
 }
 
-/** Return the color of a run in a chart. */
-export function colorOfRun(key: string, dark: boolean): string {
-  const color = chosen.get(key);
+/** Places in the palette of runs that were shown together. A run keeps its place on every page, unless two of them meet. */
+const places = new SvelteMap<string, number>();
+
+/** Give runs that are shown together different colors while there are free ones. Of two with one color, the first keeps it. */
+export function settle(keys: readonly string[]): void {
+  const colors = keys.map((key) => chosen.get(key) ?? "");
+  untrack(() => {
+    const taken = new Set(colors.filter(Boolean).map(placeOf)), own = keys.filter((_, at) => !colors[at]);
+    // Those that have a color are first, and the others in their order, so that further runs change none.
+    for (const key of [...own.filter((one) => places.has(one)), ...own.filter((one) => !places.has(one))]) {
+      const usual = places.get(key) ?? usualPlace(key), place = taken.has(usual) ? freePlace(taken, usual) : usual;
+      taken.add(place);
+      if (places.get(key) !== place) places.set(key, place);
+    }
+  });
+}
+
+/** Return the color of a run. `color` is the one that a user chose, "" if none; it is asked for if it is not given. */
+export function colorOfRun(key: string, dark: boolean, color = chosen.get(key)): string {
   if (color === undefined) askFor(key);
-  return runColor(key, dark, color ?? "");
+  return color || colorAt(places.get(key) ?? usualPlace(key), dark);
 }

@@ -18,6 +18,9 @@ export function figure(value: number | string | null | undefined): string {
   return String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));
 }
 
+/** A number that was recorded: null is NaN, which JSON lacks. */
+export const recorded = (value: number | string | null | undefined): string => (value === null ? "NaN" : figure(value));
+
 export function share(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : `${figure(value * 100)}%`;
 }

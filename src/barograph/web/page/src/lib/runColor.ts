@@ -1,9 +1,9 @@
-/** Color of a run: the same everywhere and after every restart, because it comes from the run's place; a user may choose another. */
+/** The palette of runs. The usual color of a run comes from its place, so that it is the same after every restart. */
 
 const HUES = 20;
 /** Lightness and chroma in OKLCH of the three tones, at least 3:1 against the ground. */
-const LIGHT = [[0.56, 0.16], [0.43, 0.12], [0.64, 0.12]] as const;
-const DARK = [[0.8, 0.13], [0.66, 0.15], [0.9, 0.08]] as const;
+const LIGHT = [[0.52, 0.16], [0.38, 0.12], [0.63, 0.14]] as const;
+const DARK = [[0.72, 0.15], [0.57, 0.16], [0.86, 0.11]] as const;
 
 /** FNV-1a, mixed again so that similar names get different colors. */
 function hash(text: string): number {
@@ -29,7 +29,26 @@ const light = palette(LIGHT), dark = palette(DARK);
 /** Return colors that are easy to tell apart, for a user to choose from and for the values of a column. */
 export const choices = (isDark: boolean): readonly string[] => [0, 10, 3, 14, 6, 17, 8, 1, 12, 4, 15, 9].map((at) => (isDark ? dark : light)[at]!);
 
-/** Return the color of a run. `key` is its key, such as 0/digits/first; `chosen` the color that a user chose, or "". */
-export function runColor(key: string, isDark: boolean, chosen = ""): string {
-  return chosen || (isDark ? dark : light)[hash(key.replace(/^\d+\//, "")) % light.length]!;
+/** Number of colors. */
+export const COUNT = HUES * LIGHT.length;
+export const colorAt = (place: number, isDark: boolean): string => (isDark ? dark : light)[place]!;
+/** Return the place of the usual color of a run; `key` is its key, such as 0/digits/first. */
+export const usualPlace = (key: string): number => hash(key.replace(/^\d+\//, "")) % COUNT;
+/** Return the place of a color in the palette; -1 if it is another color. */
+export const placeOf = (color: string): number => (light.includes(color) ? light.indexOf(color) : dark.indexOf(color));
+
+/** Return how different two colors of the palette look: steps of hue, one more for another tone. */
+function distance(one: number, other: number): number {
+  const hues = Math.abs((one % HUES) - (other % HUES));
+  return Math.min(hues, HUES - hues) + (Math.floor(one / HUES) === Math.floor(other / HUES) ? 0 : 1);
+}
+
+/** Return the free color that looks least like those taken; `place` if none is free. */
+export function freePlace(taken: ReadonlySet<number>, place: number): number {
+  let found = place, most = 0;
+  for (let at = 0; at < COUNT; at++) {
+    const least = Math.min(...[...taken].map((other) => distance(at, other)));
+    if (least > most) [found, most] = [at, least];
+  }
+  return found;
 }

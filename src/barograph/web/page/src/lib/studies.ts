@@ -1,5 +1,5 @@
-import { numberOf } from "./format";
-import type { Study, TrialInfo, Value } from "./types";
+import { figure, numberOf } from "./format";
+import type { Studies, Study, TrialInfo, Value } from "./types";
 
 /** A value of a parameter, as an axis or a cell of a table takes it. */
 export type Setting = Value | string | boolean;
@@ -9,6 +9,13 @@ export function valueOf(trial: TrialInfo, objective = 0): number | null {
   const value = trial.values[objective];
   if (value !== undefined) return numberOf(value);
   return objective === 0 ? numberOf(trial.last) : null;
+}
+
+/** Return how many trials a study has, and how many of them run, finished, or ended without a result. */
+export function countsOf(study: Studies["studies"][number]): string {
+  const of = study.limit && study.limit > study.trials ? ` of ${figure(study.limit)}` : "", ended = study.trials - study.running - study.finished;
+  const parts = ([[study.running, "running"], [study.finished, "finished"], [ended, "stopped or failed"]] as const).filter(([count]) => count).map(([count, what]) => `${figure(count)} ${what}`);
+  return `${figure(study.trials)}${of}${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }
 
 /** Return the time that a trial took, in seconds; null while it runs. */
