@@ -123,7 +123,9 @@ def test_a_job_whose_files_are_gone_has_no_place_in_the_queue(client: Client, qu
         queue.add(name)
     shutil.rmtree(queue.root / "gone")
 
-    assert [(job["name"], job["queue"]) for job in client.get("/api/jobs").json["jobs"]] == [("next", 1), ("gone", None)]
+    jobs = client.get("/api/jobs").json["jobs"]
+
+    assert [(job["name"], job["queue"]) for job in jobs] == [("next", 1), ("gone", None)]
 
 
 def test_a_loss_that_is_nan_is_no_missing_loss(client: Client, queue: Queue) -> None:

@@ -43,7 +43,8 @@ def job_routes(places: Places, studies: OpenStudies) -> list[BaseRoute]:
         reports = reports_of([*([] if asked else home.damaged()), *listed[:_MOST_JOBS], *older])
         order = _waiting(reversed(records))
         return json_answer(request, {
-            "jobs": [_shown(report, places, order) for report in reports], "left_out": len(listed[_MOST_JOBS:]) - len(older),
+            "jobs": [_shown(report, places, order) for report in reports],
+            "left_out": len(listed[_MOST_JOBS:]) - len(older),
             "studies": [] if asked else [{"key": key, **row.to_json()} for key, row in rows.items()]})
 
     def job(request: Request) -> Response:
