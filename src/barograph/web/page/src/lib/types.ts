@@ -98,6 +98,7 @@ export type Classes = {
   confused: [number, number, Value, Value][];
   accuracy: Curve | null;
   accuracy_by_class: Record<string, Curve>;
+  last_evaluation: number;
 };
 
 /** State of the repository in which the command was started. */
