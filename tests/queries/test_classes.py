@@ -26,6 +26,16 @@ def test_an_evaluation_is_told_as_matrix_labels_and_accuracy(diary: Any) -> None
     assert found.accuracy_by_class[1].values == (1.0, 1.0)
 
 
+def test_a_later_evaluation_without_predictions_is_known(diary: Any) -> None:
+    diary.step(10, {"loss:total": 2.0, "confusion:ce[0,0]": 3}, mode=Mode.EVAL)
+    diary.step(20, {"loss:total": 1.0}, mode=Mode.EVAL)
+    diary.step(30, {"loss:total": 1.0, "confusion:ce[0,0]": 3})
+
+    found = classes_in(diary.ended())
+
+    assert [(item.mode, item.last_evaluation) for item in found] == [("eval", 20), ("train", -1)]
+
+
 def test_batches_of_training_are_taken_together(diary: Any) -> None:
     for number in range(600):
         diary.step(number, {"confusion:ce[0,0]": 1 if number >= 300 else 0, "confusion:ce[0,1]": number < 300})

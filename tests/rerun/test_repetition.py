@@ -65,6 +65,17 @@ def test_of_different_batches_it_says_that_and_not_their_digests(tmp_path: Path)
     assert in_words(found.numbers.parts) == "step 0, the content of the batch"
 
 
+@pytest.mark.parametrize(("key", "words"), [
+    (fact(Fact.BAD_OPERATION), "NaN or infinite values: no and yes"),
+    (fact(Fact.BAD_OPERATION, "log"), "NaN or infinite values from log: no and yes"),
+    (fact(Fact.LABEL_MAX), "label max: 0 and 1"),
+])
+def test_a_fact_that_differs_is_said_in_words(tmp_path: Path, key: Key, words: str) -> None:
+    first, second = (run_of(tmp_path / str(value), numbers={key: value}) for value in (0.0, 1.0))
+
+    assert in_words(repetition_of(first, second).numbers.parts) == f"step 0, {words}"
+
+
 @pytest.fixture
 def verdict(tmp_path: Path):  # type: ignore[no-untyped-def]
     def judge(**second: object) -> Repetition:

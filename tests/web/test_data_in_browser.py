@@ -42,9 +42,18 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ten.manifest = replace(ten.manifest, run_id="20260101T000000Z-ten")
     for step in range(2):
         ten.step(step, {f"confusion:ce[{label},{label}]": 3 for label in range(10)}, mode=Mode.EVAL)
+    ten.step(5, {"loss:total": 1.0}, mode=Mode.EVAL)
     ten.ended()
     with served(application([str(root)], hosts=[])) as url:
         yield url
+
+
+def test_a_later_evaluation_without_predictions_is_named(tab: Tab, url: str) -> None:
+    page = tab.settled(f"{url}{DATA.replace('digits', 'ten')}")
+
+    said = "Predictions were last recorded at step 1; the last evaluation is at step 5."
+    playwright.expect(page.get_by_text(said)).to_be_visible()
+    assert tab.settled(f"{url}{DATA}").get_by_text("Predictions were last recorded").count() == 0
 
 
 def test_the_confusion_matrix_follows_the_step_of_all_panels(tab: Tab, url: str) -> None:

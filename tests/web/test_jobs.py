@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -102,6 +103,29 @@ def test_the_jobs_of_a_study_are_one_row_that_opens_to_them(client: Client, queu
     assert [job["name"] for job in trials["jobs"]] == ["digits-001-refit", "digits-001", "digits-000"]
     assert {job["name"]: job["queue"] for job in (*found["jobs"], *trials["jobs"])} == {
         "digits-000": 1, "digits-001": 2, "digits": 3, "wide-001": 4, "digits-001-refit": 5}
+
+
+def test_a_job_of_the_address_is_shown_however_old_it_is(
+    client: Client, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.web.jobs._MOST_JOBS", 1)
+    for name in ("oldest", "old", "new"):
+        queue.add(name)
+
+    found = client.get("/api/jobs?name=oldest").json
+
+    assert ([job["name"] for job in found["jobs"]], found["left_out"]) == (["new", "oldest"], 1)
+    assert [job["queue"] for job in found["jobs"]] == [3, 1]
+
+
+def test_a_job_whose_files_are_gone_has_no_place_in_the_queue(client: Client, queue: Queue) -> None:
+    for name in ("gone", "next"):
+        queue.add(name)
+    shutil.rmtree(queue.root / "gone")
+
+    jobs = client.get("/api/jobs").json["jobs"]
+
+    assert [(job["name"], job["queue"]) for job in jobs] == [("next", 1), ("gone", None)]
 
 
 def test_a_loss_that_is_nan_is_no_missing_loss(client: Client, queue: Queue) -> None:

@@ -66,9 +66,21 @@ def test_runs_of_trials_are_their_study_on_the_page_of_what_is_new(client: Clien
         recorded(root / name, [1.0])
 
     found = client.get("/api/now").json
+    named = client.get("/api/studies?" + "&".join(f"study={key}" for key in found["studies"])).json
 
     assert {run["key"] for run in found["runs"]} == {"0/first", "0/group/second", "0/other-000"}
     assert (sorted(found["studies"]), found["count"]) == (["0/group/studies/digits", "0/studies/digits"], 6)
+    assert sorted(row["key"] for row in named["studies"]) == ["0/group/studies/digits", "0/studies/digits"]
+
+
+def test_a_run_in_the_folder_of_studies_hides_no_other_run(client: Client, root: Path) -> None:
+    for name in ("studies/digits", "digits-000"):
+        recorded(root / name, [1.0])
+
+    found = client.get("/api/now").json
+
+    assert {run["key"] for run in found["runs"]} == {"0/first", "0/group/second", "0/studies/digits", "0/digits-000"}
+    assert found["studies"] == []
 
 
 def test_runs_beside_studies_are_no_studies(client: Client, root: Path) -> None:

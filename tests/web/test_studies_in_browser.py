@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS as SUBMITTED
+from barograph.jobs.job_log import EventLog
 from barograph.jobs.spec import JobSpec
+from barograph.jobs.submission import Submission, write_submission
 from barograph.model.clock import ManualClock
+from barograph.store.urls import store_from_url
 from barograph.tune.confirmation import judged
 from barograph.tune.study import Study
 from barograph.tune.study_events import EVENTS
+from barograph.tune.study_home import StudyHome
 from barograph.tune.trial import Cause
 from barograph.tune.trial_plan import TrialPlan
 from barograph.web.app import application
@@ -108,6 +114,30 @@ def test_the_trials_of_a_study_are_one_card_of_what_is_new(tab: Tab, url: str) -
     assert violations(page) == []
     card.click()
     playwright.expect(page.get_by_role("region", name="What the study found")).to_be_visible()
+
+
+def test_the_jobs_of_a_study_are_one_row_that_opens(
+    tab: Tab, url: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.web.jobs._MOST_JOBS", 1)
+    StudyHome(JobsHome()).add("digits", f"file://{root}/studies/digits")
+    logs = {}
+    for number, name in enumerate(("digits-003", "digits-003-s2", "digits-004-s2"), 1):
+        store = store_from_url(str(tmp_path / name))
+        write_submission(store, Submission(name, JobSpec(("train.py",))))
+        logs[name] = EventLog(store, SUBMITTED)
+        logs[name].append("submitted")
+        JobsHome().add(JobRecord(name, store.url, number, "local"), {})
+
+    page = tab.settled(f"{url}#/jobs?job=digits-003")
+    row = page.get_by_role("listitem").filter(has_text="Open the study")
+    playwright.expect(row.get_by_role("link", name="digits-003", exact=True)).to_have_attribute("aria-expanded", "true")
+    playwright.expect(row).to_contain_text("1 older job is not shown.")
+    assert violations(page) == []
+    logs["digits-004-s2"].append("over", phase="failed", reason="Out of memory.", exit_code=1)
+    playwright.expect(row).to_contain_text("Out of memory.")
+    row.get_by_role("link", name="digits", exact=True).click()
+    playwright.expect(row.get_by_role("link", name="digits-003", exact=True)).to_have_count(0)
 
 
 def test_trials_are_sorted_and_the_order_is_in_the_address(tab: Tab, url: str, browser: Any) -> None:

@@ -65,6 +65,7 @@ class Classes:
         confused: Most confused pairs over all recorded steps: target, prediction, count, share of the target.
         accuracy: Accuracy over the steps; None without predictions.
         accuracy_by_class: Class to its accuracy over the steps.
+        last_evaluation: Last step with an evaluation, which may be without predictions; -1 in training.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Classes:
     confused: tuple[tuple[int, int, float, float], ...]
     accuracy: Curve | None
     accuracy_by_class: dict[int, Curve]
+    last_evaluation: int = -1
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
@@ -108,7 +110,8 @@ def classes_in(run: RunReader) -> tuple[Classes, ...]:
         seen: dict[str, _Seen] = defaultdict(_Seen)
         _count_labels(run, mode, seen)
         _count_pairs(run, mode, spans, frames, seen)
-        found += [_classes(name, mode, item, frames, spans) for name, item in sorted(seen.items())]
+        last = windows_of(run, Kind.LOSS, mode=mode).high if seen and mode is Mode.EVAL else -1
+        found += [_classes(name, mode, item, frames, spans, last) for name, item in sorted(seen.items())]
     return tuple(found)
 
 
@@ -179,7 +182,9 @@ def _add_predictions(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: 
             seen.right[target][slot] += int(times)
 
 
-def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows) -> Classes:
+def _classes(
+    name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows, last_evaluation: int
+) -> Classes:
     every = seen.labels if seen.labels else Counter({target: seen.answered[target].total() for target in seen.answered})
     # A predicted class without targets has a column, too: the samples of a row would not add up without it.
     every = Counter({**{prediction: 0 for _, prediction in seen.pairs}, **every})
@@ -198,6 +203,7 @@ def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], 
         accuracy=_accuracy("accuracy", mode, seen, list(seen.answered), spans) if seen.pairs else None,
         accuracy_by_class={number: _accuracy(f"accuracy[{number}]", mode, seen, [number], spans)
                            for number in kept if number in seen.answered},
+        last_evaluation=last_evaluation,
     )
 
 

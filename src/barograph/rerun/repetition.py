@@ -10,6 +10,7 @@ from typing import Any
 
 from barograph.errors import DamagedChunk
 from barograph.model.facts import Fact, fact
+from barograph.model.key import Kind
 from barograph.model.origin import Code, DataFile, Origin
 from barograph.provenance.packages import differing
 from barograph.runs.reading.reader import RunReader
@@ -166,9 +167,15 @@ def in_words(parting: Parting | None) -> str:
     mode = "" if parting.mode == "train" else f" of {parting.mode}"
     if parting.key == str(fact(Fact.BATCH_DIGEST)):  # of a digest, only that it differs says something
         return f"step {parting.step}{mode}, the content of the batch"
+    kind, _, name = parting.key.partition(":")
+    what, _, about = name.rstrip("]").partition("[")
+    if kind == Kind.FACT and what == Fact.BAD_OPERATION:
+        first, second = ("yes" if value else "no" for value in (parting.first, parting.second))
+        whence = f" from {about}" if about else ""
+        return f"step {parting.step}{mode}, NaN or infinite values{whence}: {first} and {second}"
+    shown = name.replace("_", " ") if kind == Kind.FACT else parting.key
     statistic = "" if parting.statistic == "value" else f" ({parting.statistic})"
-    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {_number(parting.first)} and "
-            f"{_number(parting.second)}")
+    return f"step {parting.step}{mode}, {shown}{statistic}: {_number(parting.first)} and {_number(parting.second)}"
 
 
 def _number(value: float) -> str:

@@ -10,10 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from barograph.errors import BarographError
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_history import history_of, output_of_job
+from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.job_report import JobReport, JobView, reports_of
-from barograph.jobs.state import Phase
+from barograph.jobs.state import JobState, Phase, state_after
 from barograph.model.plain import plain
 from barograph.store.urls import store_from_url
 from barograph.web.answers import cell, json_answer, number_in
@@ -26,18 +28,23 @@ _MOST_JOBS = 200
 
 def job_routes(places: Places, studies: OpenStudies) -> list[BaseRoute]:
     """Return the routes of jobs: the newest of all, one with its history (`name`), and its output."""
+    home = JobsHome()  # keeps records that do not change
 
     def jobs(request: Request) -> Response:
-        """Jobs, the newest first, and the studies whose trials are jobs; with `study`, the jobs of that study."""
-        home = JobsHome()
+        """Jobs, the newest first, and the studies whose trials are jobs; with `study`, the jobs of that study.
+
+        The job `name` is among them, however old it is.
+        """
         records, asked = list(reversed(home.all())), request.query_params.get("study")
         keys = studies.keys_of_jobs(record.name for record in records)
         rows = {key: row for key in dict.fromkeys(keys.values()) if key and (row := row_of(studies, key)) is not None}
         listed = [record for record in records if (key if (key := keys[record.name]) in rows else None) == asked]
-        reports = reports_of([*([] if asked else home.damaged()), *listed[:_MOST_JOBS]])
+        older = [record for record in listed[_MOST_JOBS:] if record.name == request.query_params.get("name")]
+        reports = reports_of([*([] if asked else home.damaged()), *listed[:_MOST_JOBS], *older])
         order = _waiting(reversed(records))
         return json_answer(request, {
-            "jobs": [_shown(report, places, order) for report in reports], "left_out": len(listed[_MOST_JOBS:]),
+            "jobs": [_shown(report, places, order) for report in reports],
+            "left_out": len(listed[_MOST_JOBS:]) - len(older),
             "studies": [] if asked else [{"key": key, **row.to_json()} for key, row in rows.items()]})
 
     def job(request: Request) -> Response:
@@ -58,8 +65,15 @@ def job_routes(places: Places, studies: OpenStudies) -> list[BaseRoute]:
 
 def _waiting(records: Iterable[JobRecord]) -> list[str]:
     """Return the names of the jobs in the queue, in its order."""
-    return [report.name for report in reports_of([record for record in records if not record.over])
-            if report.phase is Phase.QUEUED]
+    return [record.name for record in records if not record.over and _waits(record)]
+
+
+def _waits(record: JobRecord) -> bool:
+    try:
+        state = state_after(EventLog(store_from_url(record.url), EVENTS).new(), JobState())
+    except (BarographError, KeyError, TypeError, ValueError, AttributeError):  # its row says why it cannot be read
+        return False
+    return state.phase is Phase.QUEUED and not state.damaged and not math.isnan(state.submitted_unix)
 
 
 def _view(request: Request) -> JobView:

@@ -27,6 +27,7 @@ from barograph.queries.step_time import step_time_of
 from barograph.queries.wording import not_evaluated_line
 from barograph.runs.reading.reader import RunReader
 from barograph.web.answers import cell, number_in
+from barograph.web.shapes import NUMBERS_OF_STEP
 
 _MOST_POINTS = 10_000
 _MOST_NAMES = 200
@@ -84,7 +85,7 @@ def step(reader: RunReader, request: Request) -> Any:
     around = step_around(reader, number)
     data = around.to_json()
     for row, seen in zip(data["steps"], around.steps, strict=True):
-        row.update({name: cell(getattr(seen, name)) for name in ("gradient_norm", "update_ratio", "learning_rate")})
+        row.update({name: cell(getattr(seen, name)) for name in NUMBERS_OF_STEP})
     return data
 
 

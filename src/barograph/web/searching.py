@@ -25,7 +25,7 @@ from barograph.web.trial_runs import trials_in
 
 MOST_ROWS = 500
 _MOST_ROWS_READ = 100
-_MOST_LIVE, _MOST_RECENT = 48, 24
+_MOST_LIVE, _MOST_RECENT, _MOST_STUDIES = 48, 24, 24
 
 
 class RunLists:
@@ -115,7 +115,7 @@ class RunLists:
                      for one, row in zip(some, rows, strict=True)]
             indexing.append({"root": root.place, **plain(self._indexes.of(root))})
             live, count = live + found.live_count, count + found.count
-            studies += found.groups
+            studies += found.groups[:_MOST_STUDIES]
         return {"runs": runs, "studies": studies, "live": live, "count": count,
                 "roots": [root.place for root in self._places.roots], "indexing": indexing}
 

@@ -41,6 +41,11 @@ from barograph.tune.analysis import Contour
 from barograph.tune.overview import StudyOverview, StudyRow
 from barograph.web.schema import Finite, Shape
 
+_Cell = float | Literal["NaN"] | None
+"""A number that may be missing, see `answers.cell`."""
+NUMBERS_OF_STEP = ("gradient_norm", "update_ratio", "learning_rate")
+"""Fields of `StepRow` that may be missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -83,7 +88,7 @@ class Run:
     command: tuple[str, ...]
     attempt: int
     steps: int
-    loss: float | None
+    loss: _Cell
     cost_share: float | None
     verdict: str
     judged: bool
@@ -268,8 +273,9 @@ SHAPES: Mapping[str, type | Shape] = {
     "ChartList": ChartList, "Tree": Tree, "ExponentMap": ExponentMap, "RecordingCost": RecordingCost,
     "Heat": HeatMap,
     "Distributions": Distributions, "Time": Time, "Data": Data, "RunOrigin": RunOrigin, "Number": Number,
-    "RunRow": Shape(RunRow, {"key": str, "starred": bool, "sentence": str}, optional=frozenset({"starred"})),
-    "Job": Shape(JobReport, {"is_over": bool}),
+    "RunRow": Shape(RunRow, {"key": str, "starred": bool, "sentence": str, "loss": _Cell},
+                    optional=frozenset({"starred"})),
+    "Job": Shape(JobReport, {"is_over": bool, "loss": _Cell}),
     "Studies": Studies, "StudyRow": Shape(StudyRow, {"key": str}), "StudyOfRun": StudyOfRun, "Contour": Contour,
     "Study": Shape(StudyOverview, {"key": str, "runs_at": str | None}),
     "Problem": Shape(Problem, {"id": str, "findings": tuple[str, ...], "leads_to": tuple[str, ...]}),
@@ -278,7 +284,7 @@ SHAPES: Mapping[str, type | Shape] = {
     "Heartbeat": Shape(Heartbeat, {"cost_share": float}),
     "Layer": Shape(LayerRow, {"class": str, "figures": Mapping[str, Mapping[str, float]], "findings": tuple[str, ...],
                               "gradient_norms": Trend}, frozenset({"layer", "steps"})),
-    "Step": Shape(StepRow, left_out=frozenset({"loss"})),
+    "Step": Shape(StepRow, dict.fromkeys(NUMBERS_OF_STEP, _Cell), frozenset({"loss"})),
     "StepAround": StepAround,
     "Change": Shape(Change, {"key": str, "class": str, "compared_steps": int}, frozenset({"layer", "compared"})),
     "Output": Shape(WorkerOutput, {"texts": tuple[OutputPart, ...]}),

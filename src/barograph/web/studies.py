@@ -20,10 +20,12 @@ from barograph.web.open_studies import OpenStudies
 
 
 def study_routes(studies: OpenStudies) -> list[BaseRoute]:
-    """Return the routes of studies. One study is named by `study`, two of its parameters by `x` and `y`."""
+    """Return the routes of studies. A study is named by `study`, two of its parameters by `x` and `y`."""
 
     def listed(request: Request) -> Response:
-        keys, problems = studies.keys()
+        """All studies, or those named: also ones that are too deep below a root to be found."""
+        asked = request.query_params.getlist("study")
+        keys, problems = (asked, []) if asked else studies.keys()
         rows = [(key, row) for key in keys if (row := row_of(studies, key)) is not None]
         rows.sort(key=lambda row: (row[1].state != "running", -_or_zero(row[1].changed_unix), row[0]))
         return json_answer(request, {"studies": [{"key": key, **row.to_json()} for key, row in rows],

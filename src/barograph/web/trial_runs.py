@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from barograph.errors import StoreError
-from barograph.store.base import Browsable
+from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
+from barograph.tune.study_events import identity_of
 from barograph.tune.study_home import FOLDER
 from barograph.web.places import Root
 
@@ -28,21 +29,34 @@ def study_named_in(job: str) -> str:
 
 def trials_in(root: Root) -> Callable[[str], str]:
     """Return a function from the place of a run to the key of the study that it is a trial of; to "" for other runs."""
-    known: dict[str, frozenset[str]] = {}
+    beside: dict[str, frozenset[str]] = {}
+    known: dict[str, bool] = {}
 
-    def studies_beside(above: str) -> frozenset[str]:
-        below = above.partition("/")[2]
-        store = store_from_url(f"{root.place.rstrip('/')}/{below}".rstrip("/"))
+    def store_at(key: str) -> Store:
+        return store_from_url(f"{root.place.rstrip('/')}/{key.partition('/')[2]}".rstrip("/"))
+
+    def folders_beside(above: str) -> frozenset[str]:
+        store = store_at(above)
         with suppress(StoreError):
             return frozenset(store.level(FOLDER).folders) if isinstance(store, Browsable) else frozenset()
         return frozenset()
+
+    def is_study(key: str) -> bool:
+        """Return whether a folder is a study; it may also be a run."""
+        with suppress(StoreError):
+            return identity_of(store_at(key)) != b""
+        return False
 
     def study_of(place: str) -> str:
         above, _, job = root.key_of(place).rpartition("/")
         if not (name := study_named_in(job)):
             return ""
-        if above not in known:
-            known[above] = studies_beside(above)
-        return f"{above}/{FOLDER}/{name}" if f"{FOLDER}/{name}" in known[above] else ""
+        if above not in beside:
+            beside[above] = folders_beside(above)
+        if f"{FOLDER}/{name}" not in beside[above]:
+            return ""
+        if (key := f"{above}/{FOLDER}/{name}") not in known:
+            known[key] = is_study(key)
+        return key if known[key] else ""
 
     return study_of

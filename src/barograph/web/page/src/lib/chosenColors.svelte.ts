@@ -34,7 +34,7 @@ const places = new SvelteMap<string, number>();
 export function settle(keys: readonly string[]): void {
   const colors = keys.map((key) => chosen.get(key) ?? "");
   untrack(() => {
-    const taken = new Set(colors.filter(Boolean).map(placeOf)), own = keys.filter((_, at) => !colors[at]);
+    const taken = new Set(colors.map(placeOf).filter((place) => place >= 0)), own = keys.filter((_, at) => !colors[at]);
     // Those that have a color are first, and the others in their order, so that further runs change none.
     for (const key of [...own.filter((one) => places.has(one)), ...own.filter((one) => !places.has(one))]) {
       const usual = places.get(key) ?? usualPlace(key), place = taken.has(usual) ? freePlace(taken, usual) : usual;

@@ -98,6 +98,7 @@ export type Classes = {
   confused: [number, number, Value, Value][];
   accuracy: Curve | null;
   accuracy_by_class: Record<string, Curve>;
+  last_evaluation: number;
 };
 
 /** State of the repository in which the command was started. */
@@ -372,7 +373,7 @@ export type Job = {
   waited_secs: Value;
   trained_secs: Value;
   step: number;
-  loss: Value;
+  loss: Value | "NaN";
   interruptions: number;
   repeated_steps: number;
   exit_code: number | null;
@@ -665,7 +666,7 @@ export type Run = {
   command: string[];
   attempt: number;
   steps: number;
-  loss: Value;
+  loss: Value | "NaN";
   cost_share: Value;
   verdict: string;
   judged: boolean;
@@ -709,7 +710,7 @@ export type RunRow = {
   started_unix: Value;
   attempt: number;
   steps: number;
-  loss: Value;
+  loss: Value | "NaN";
   open_problems: Partial<Record<Severity, number>>;
   gone_problems: number;
   open_findings: Partial<Record<Severity, number>>;
@@ -776,9 +777,9 @@ export type Step = {
   skipped: boolean;
   losses: Record<string, Value>;
   logged: Record<string, Value>;
-  gradient_norm: Value;
-  update_ratio: Value;
-  learning_rate: Value;
+  gradient_norm: Value | "NaN";
+  update_ratio: Value | "NaN";
+  learning_rate: Value | "NaN";
 };
 
 /** A step and its neighbors. */
