@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -467,6 +468,19 @@ def test_what_is_done_once_is_start_up_and_no_price() -> None:
         recorded.integration.take(Kind.WEIGHT, {"out.weight": np.ones(2)})
     assert recorded.session.price.spent_secs == pytest.approx(spent_secs)
     assert recorded.session.startup.secs > started_secs
+
+
+def test_what_is_done_once_inside_of_what_is_done_once_is_no_training_once() -> None:
+    recorded = Recorded(budget=0.01)
+    price, startup = recorded.session.price, recorded.session.startup
+    recorded.integration.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
+    begin, paused_secs = time.perf_counter(), price.paused_secs
+    with startup.apart_from_training():
+        with startup.apart_from_training(ours=False):
+            sum(range(1_000_000))
+        with startup.apart_from_training():
+            sum(range(1_000_000))
+    assert 0 < price.paused_secs - paused_secs <= time.perf_counter() - begin
 
 
 def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:

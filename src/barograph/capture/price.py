@@ -105,17 +105,26 @@ class Price:
         """Return how long the training thread has waited for a processor."""
         return self._processor_wait.secs()
 
-    def pass_over(self, secs: float, now: float, *, waited_before_secs: float = 0.0) -> None:
+    @property
+    def paused_secs(self) -> float:
+        """Wall time that has been excluded from training time so far, without waits for a processor."""
+        return self._paused_secs
+
+    def pass_over(
+        self, secs: float, now: float, *, waited_before_secs: float = 0.0, paused_before_secs: float | None = None
+    ) -> None:
         """Exclude the last `secs` from training time: a compiler ran, which says nothing about the duration of steps.
 
         Args:
             secs: Wall time.
             now: Current time.
             waited_before_secs: Result of `waited_secs` before it: what was waited since is excluded already.
+            paused_before_secs: `paused_secs` before it, if parts of it may have been excluded already.
         """
         if self._start is not None:
             self._waited_secs = self.waited_secs()
-            self._paused_secs += max(0.0, secs - (self._waited_secs - waited_before_secs))
+            before = self._paused_secs if paused_before_secs is None else paused_before_secs
+            self._paused_secs = max(self._paused_secs, before + secs - (self._waited_secs - waited_before_secs))
             self._heard = min(now, self._heard + secs)
 
     # Cost

@@ -52,7 +52,7 @@ class Startup:
 
     @contextmanager
     def apart_from_training(self, *, ours: bool = True) -> Iterator[None]:
-        """Count one-time work in a `with` block as start-up instead of training.
+        """Count one-time work in a `with` block, which may contain others, as start-up instead of training.
 
         Args:
             ours: The whole block belongs to the recording. Otherwise only what the price was charged with meanwhile;
@@ -60,6 +60,7 @@ class Startup:
         """
         begin, cpu_begin, waited_secs = time.perf_counter(), cpu_secs(), self._price.waited_secs()
         before, cpu_before, spent_secs = self.secs, self.cpu_secs, self._price.spent_secs
+        paused_secs = self._price.paused_secs
         try:
             yield
         finally:
@@ -69,4 +70,5 @@ class Startup:
                 self.secs, self.cpu_secs = before + secs, cpu_before + cpu_secs() - cpu_begin
             else:
                 self.add(charged_secs, charged_secs)
-            self._price.pass_over(secs, self._clock.monotonic(), waited_before_secs=waited_secs)
+            self._price.pass_over(secs, self._clock.monotonic(), waited_before_secs=waited_secs,
+                                  paused_before_secs=paused_secs)
