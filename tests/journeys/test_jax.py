@@ -59,5 +59,5 @@ def test_a_nan_in_a_jax_training_is_found_at_its_step(desk):
     losses = run.series("loss:total")
     assert losses.steps.tolist() == list(range(40))
     assert np.flatnonzero(np.isnan(losses.values))[0] == 30
-    assert run.series("gradient:fc1.kernel", "l2").steps.tolist()[:6] == [0, 1, 2, 4, 8, 16]
+    assert {0, 1, 2, 4, 8, 16} <= {*run.series("gradient:fc1.kernel", "l2").steps.tolist()}
     assert {key.path for key in run.keys(kind="label")} >= {"predictions[3]"}
