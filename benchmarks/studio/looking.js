@@ -83,7 +83,7 @@ window.bench = {
   spikeAndMark() {
     const figure = document.querySelector("main figure"), canvas = figure.querySelector("canvas"), { width, height } = canvas;
     const numbers = (text) => text.match(/\d+/g).slice(0, 3).map(Number);
-    const line = numbers(getComputedStyle(figure.querySelector("li i")).backgroundColor);
+    const line = numbers(getComputedStyle(figure.querySelector("li line")).stroke);
     const probe = document.body.appendChild(document.createElement("i"));
     probe.style.color = "var(--breaking)";
     const bad = numbers(getComputedStyle(probe).color);
