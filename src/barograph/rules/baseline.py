@@ -6,7 +6,7 @@ A model at that level has learned nothing from its inputs, whatever its first lo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from barograph.model.key import Key, Kind
@@ -110,6 +110,17 @@ def note_targets(view: StepView, memory: dict[str, Any]) -> None:
             del sums["levels"][_RECENT]
 
 
+def entropy(counts: Collection[float]) -> float:
+    """Return the entropy of classes in nats: the cross-entropy of always predicting their frequencies.
+
+    Example:
+        >>> round(entropy([500.0, 500.0]), 4)
+        0.6931
+    """
+    total = sum(counts)
+    return math.log(total) - sum([count * math.log(count) for count in counts]) / total
+
+
 def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
     """Return the loss of a constant prediction for the labels and targets noted so far; None if unknown.
 
@@ -123,7 +134,7 @@ def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
         total = sum(counts.values())
         if total < _LEAST_LABELS or len(counts) < 2:
             return None
-        return math.log(total) - sum([count * math.log(count) for count in counts.values()]) / total
+        return entropy(counts.values())
     if loss in SQUARES | HALVED_SQUARES:
         count, total, squares = memory.get("targets", {}).get(loss, {}).get("sums", (0.0, 0.0, 0.0))
         if count < _LEAST_TARGETS:

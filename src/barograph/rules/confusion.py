@@ -15,6 +15,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import entropy
 from barograph.rules.clues import confusions_of
 from barograph.rules.words import joined, percent, sentence
 from barograph.runs.reading.view import StepView
@@ -192,13 +193,13 @@ def _note_training(view: StepView, memory: Memory) -> None:
     levels = memory.setdefault("trained", {})
     for key, value in view.numbers(Kind.LOSS):
         if math.isfinite(value):
-            levels[key.path] = levels.get(key.path, value) + _NEWEST * (value - levels.get(key.path, value))
+            before = levels.get(key.path, value)
+            levels[key.path] = before + _NEWEST * (value - before)
 
 
 def _has_learned(loss: str, rows: Mapping[int, Counts], memory: Memory) -> bool:
     """Return whether the training loss is below half the loss of a constant prediction, as far as known."""
-    counts = [sum(row.values()) for row in rows.values()]
-    constant = math.log(sum(counts)) - sum(count * math.log(count) for count in counts) / sum(counts)
+    constant = entropy([sum(row.values()) for row in rows.values()])
     return bool(memory.get("trained", {}).get(loss, 0.0) < _LEARNED * constant)
 
 

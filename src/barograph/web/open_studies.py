@@ -13,7 +13,6 @@ from barograph.jobs.home import JobsHome
 from barograph.model.clock import ManualClock
 from barograph.model.plain import plain
 from barograph.store.base import Browsable, Store
-from barograph.tune.later_jobs import trial_job_of
 from barograph.tune.live_values import Latest
 from barograph.tune.overview import StudyRow, overview_of, study_row
 from barograph.tune.studies import name_of
@@ -88,7 +87,7 @@ class OpenStudies:
         The job of a trial has the name of the study and a number.
         """
         above, _, job = key.rpartition("/")
-        return f"{above}/{FOLDER}/{job.removesuffix(_numbered(job))}"
+        return f"{above}/{FOLDER}/{study_named_in(job) or job}"
 
     def keys_of_jobs(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return the key of the study that each job of this user is a trial of, by its name; None if it is no trial."""
@@ -225,9 +224,3 @@ def _below(root: Root) -> Iterator[str]:
     for folder in (*within, *top.folders):  # some are runs
         if f"{folder}/{EVENTS}" in store.level(f"{folder}/{last}").folders:
             yield f"{root.number}/{folder}"
-
-
-def _numbered(job: str) -> str:
-    """Return the suffix of a job's name: the number of its trial, and the seed of a repetition or "refit"."""
-    head, _, number = trial_job_of(job).rpartition("-")
-    return job[len(head):] if head and number.isdigit() else ""

@@ -262,10 +262,8 @@ def _print_end(study: Study, plan: TrialPlan | None, printer: Printer, *, name: 
     best = best_of(study)
     if best is None:
         cause = failure_of_all(study.trials)
-        if not cause:
+        if not cause or cause != study.over:  # which has been printed
             printer.line(verdict_of(study))
-        elif cause != study.over:  # which has been printed
-            printer.line(f"No trial finished. {cause[:1].upper()}{cause[1:]}")
         if cause and plan and study.over:
             printer.entries(_entries_after_failures(study, name or plan.name))
         return
