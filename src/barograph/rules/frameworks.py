@@ -9,11 +9,11 @@ from barograph.model.finding import Finding
 
 _NAMES = {"torch": "PyTorch", "keras": "Keras", "jax": "JAX"}
 _KNOWN: dict[str, dict[str, str]] = {}
-"""Advice for all frameworks, and that for each."""
+"""Combined advice, mapped to the advice for each framework."""
 
 
 def either(*, torch: str, keras: str, jax: str = "") -> str:
-    """Return advice for all frameworks, of which `for_frameworks` leaves that of a run.
+    """Return combined advice, from which `for_frameworks` selects what applies to a run.
 
     Example:
         >>> either(torch="model.train()", keras="training=True")
@@ -26,7 +26,7 @@ def either(*, torch: str, keras: str, jax: str = "") -> str:
 
 
 def _named(own: Mapping[str, str]) -> str:
-    """Return advice for several frameworks, each with their names."""
+    """Join advice for several frameworks, each followed by the framework's name."""
     named: dict[str, list[str]] = {}
     for name, text in own.items():
         named.setdefault(text, []).append(_NAMES[name])
@@ -35,7 +35,7 @@ def _named(own: Mapping[str, str]) -> str:
 
 
 def for_frameworks(text: str, loaded: Collection[str]) -> str:
-    """Return a text with the advice for the frameworks that a run uses; for all of them if it uses none of these.
+    """Return the text with advice for the run's own frameworks only, or for all if it uses none of them.
 
     Args:
         text: Text of a rule.
@@ -60,7 +60,7 @@ def for_frameworks(text: str, loaded: Collection[str]) -> str:
 
 
 def finding_for(finding: Finding, loaded: Collection[str]) -> Finding:
-    """Return a finding with its texts for the frameworks that a run uses; see `for_frameworks`."""
+    """Return a finding whose advice is for the run's own frameworks; see `for_frameworks`."""
     causes = tuple(replace(item, why=for_frameworks(item.why, loaded), remedy=for_frameworks(item.remedy, loaded))
                    for item in finding.causes)
     return replace(finding, message=for_frameworks(finding.message, loaded), causes=causes,

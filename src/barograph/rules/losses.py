@@ -308,7 +308,7 @@ def _against_standing_loss(view: StepView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Overfit(Rule):
-    """L102: The validation loss rises while the training loss keeps falling, or is that of guesses from the start.
+    """L102: The validation loss rises while the training loss keeps falling, or is never better than chance.
 
     What it sees: at each evaluation, the mean validation loss and the median training loss since the previous
       evaluation, from the same loss function. The rule fires if (validation - training) / training exceeds

@@ -77,7 +77,7 @@ MISMATCHES: tuple[Mismatch, ...] = (
 
 
 _APPLIED = {"softmax": SOFTMAX_LOSSES, "sigmoid": BINARY_LOSSES}
-"""What losses that take logits apply themselves."""
+"""Activations, mapped to the losses that apply them to logits."""
 
 _SEEN_FROM = {Fact.PROBABILITIES_AS_LOGITS: Fact.SOFTMAX_TWICE, Fact.LOGITS_AS_PROBABILITIES: Fact.SOFTMAX_AXIS}
 """Facts about the values passed to the loss, mapped to the facts that explain them."""

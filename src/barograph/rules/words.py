@@ -15,10 +15,10 @@ IN_BFLOAT16 = either(torch="torch.autocast with dtype=torch.bfloat16", keras="th
 """How to train in bfloat16."""
 
 SCALER = either(torch="torch.amp.GradScaler", keras="LossScaleOptimizer")
-"""What scales losses."""
+"""Loss scalers for half precision."""
 
 DETACHING = either(torch=".detach() or .item()", keras="stop_gradient", jax="jax.lax.stop_gradient")
-"""What cuts the graph."""
+"""Ways to detach a tensor from the graph, by mistake or on purpose."""
 
 FREEZING = either(torch="requires_grad_(False)", keras="trainable = False", jax="a mask in Optax")
 """How to freeze layers."""

@@ -68,7 +68,7 @@ def printed_pattern(name: str) -> str:
 
 _NUMBER_OF_NAME = re.compile(r"""(?<![\w.-])([A-Za-z_][\w./-]*)["']?(?:\s*[:=]\s*|[ \t]+)[-+]?\.?\d""")
 _OURS = re.compile(r"^barograph: .*(?:\n  .*)*", re.MULTILINE)
-"""What Barograph prints about the run, with its indented lines."""
+"""Barograph's own messages in the output, each with the indented lines that follow."""
 
 
 def printed_names(view: JobView) -> list[str]:
